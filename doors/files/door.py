@@ -32,7 +32,7 @@ METADATA = "x-svc-meta"
 MAX_DOCUMENT = 16 << 10
 _METHODS = {"/v1/files": ("GET",), "/v1/copy": ("POST",), "/v1/sign": ("POST",)}
 _FILE_METHODS = ("GET", "HEAD", "PUT", "DELETE")
-_SHOWN = re.compile(r"(image/(?!svg)|audio/|video/)[\w.+-]+|application/pdf|text/plain", re.ASCII)
+_SHOWN = re.compile(r"(image|audio|video)/(?!svg|[\w.+-]*xml)[\w.+-]+|application/pdf|text/plain", re.ASCII)
 """Content types that browsers show without running scripts."""
 _OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
@@ -242,7 +242,10 @@ def _stored(file: StoredFile) -> DoorResponse:
 def _for_clients(fields: dict[str, str]) -> dict[str, str]:
     """Return header fields with which a file of a stranger does no harm on the origin of the site."""
     fields = {"cache-control": "private, no-cache", **fields, "x-content-type-options": "nosniff"}
-    if not _SHOWN.fullmatch(fields["content-type"].partition(";")[0].strip().lower()):
+    # Browsers use the last valid one of several types that commas separate.
+    kinds = [each.partition(";")[0].strip(" \t").lower() for each in fields["content-type"].split(",")]
+    types = [kind for kind in kinds if "/" in kind]
+    if not types or not all(map(_SHOWN.fullmatch, types)):
         fields["content-security-policy"] = "default-src 'none'; sandbox"
         if not fields.get("content-disposition", "").lower().startswith("attachment"):
             fields["content-disposition"] = "attachment"
@@ -287,13 +290,21 @@ def _absent(file: StoredFile | None) -> None:
 
 
 def _metadata(text: str) -> dict[str, str]:
-    try:
-        values = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        values = None
-    if type(values) is not dict or not all(type(each) is str for each in values.values()):
-        raise FileError(f"{METADATA} is not a JSON object of texts", code="bad-request")
+    values = _object(text or "{}")
+    if values is None or not all(type(each) is str for each in values.values()):
+        message = f"{METADATA} is not a JSON object of texts, or has half of a surrogate pair"
+        raise FileError(message, code="bad-request")
     return values
+
+
+def _object(text: str | bytes) -> dict[str, Any] | None:
+    """Return a JSON object whose texts UTF-8 can encode, or None for another text."""
+    try:
+        document = json.loads(text)
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return document if type(document) is dict else None
 
 
 async def _document(request: DoorRequest) -> dict[str, Any]:
@@ -302,12 +313,9 @@ async def _document(request: DoorRequest) -> dict[str, Any]:
         text += chunk
         if len(text) > MAX_DOCUMENT:
             raise FileError(f"the body has more than {MAX_DOCUMENT} bytes", code="too-large")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if type(document) is not dict:
-        raise FileError("the body is not a JSON object", code="bad-request")
+    if (document := _object(text)) is None:
+        message = "the body is not a JSON object, or has half of a surrogate pair"
+        raise FileError(message, code="bad-request")
     return document
 
 

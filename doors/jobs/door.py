@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -22,6 +23,7 @@ KINDS = {
     "jobs-full": ProblemKind(429, "The project has the maximum of jobs."),
 }
 _MEMBERS = frozenset({*MEMBERS, "base64"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FORM = 'The document is {"path": "/resize", "body": "…", "delay_s": 60, "key": "…", "max_tries": 8}.'
 
 
@@ -100,9 +102,11 @@ class OpenJobs(ProjectJobs):
 
     async def _remove(self, request: DoorRequest) -> DoorResponse:
         document = await _read(request, frozenset({"id", "key"}))
-        if len(document) != 1:
-            raise _refused("the document has neither an id nor a key", 'Pass {"id": "…"}.')
-        ((name, value),) = document.items()
+        (name, value), *others = document.items() or [("id", None)]
+        if others:
+            raise _refused("the document has both id and key", "Pass one of them.")
+        if not isinstance(value, str):
+            raise _refused(f"{name} is not a text", 'Pass {"id": "…"}, or {"key": "…"}.')
         where = "id = $1" if name == "id" else "key = $1 AND state = 'waiting'"
         delete = f"DELETE FROM _svc_jobs WHERE {where}", (value,)
         answer = await self.ask([delete], request.caller, request.session)
@@ -133,4 +137,8 @@ async def _read(request: DoorRequest, members: frozenset[str]) -> Mapping[str, A
     for name, value in document.items():
         if isinstance(value, dict | list):
             raise _refused(f"{name} is an object or an array")
+        if isinstance(value, str) and _SURROGATE.search(value):
+            raise _refused(f"{name} has half of a surrogate pair")
+        if isinstance(value, int | float) and not -(1 << 63) <= value < 1 << 63:
+            raise _refused(f"{name} is not a number of 64 bits")
     return document

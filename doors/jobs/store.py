@@ -67,6 +67,8 @@ _CHECKS = {
     f"max_tries is not a whole number from 1 to {MAX_TRIES}": (
         f"typeof(NEW.max_tries) NOT IN ('integer', 'null') OR NEW.max_tries NOT BETWEEN 1 AND {MAX_TRIES}"
     ),
+    # `INSERT OR REPLACE` would remove that one without the trigger that counts.
+    "id is that of another job": "EXISTS (SELECT 1 FROM _svc_jobs WHERE id = NEW.id)",
 }
 _CASES = "\n".join(f"WHEN {check} THEN RAISE(ABORT, 'job: {text}')" for text, check in _CHECKS.items())
 

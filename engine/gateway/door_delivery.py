@@ -72,7 +72,9 @@ class Delivery:
         """Send the file that the head of a guest's response names."""
         key = dict(head[1])[DELIVERED].decode("latin-1")
         method = "HEAD" if self.exchange.request.method == "HEAD" else "GET"
-        return *await self._send(await self._ask(method, f"/v1/files/{key}"), head), 0
+        # Ranges and conditions are of responses with 200 only, not of the page of an error.
+        answer = await self._ask(method, f"/v1/files/{key}", plain=head[0] != HTTPStatus.OK)
+        return *await self._send(answer, head), 0
 
     async def send_static(self, rules: StaticRules) -> tuple[int, int, int] | None:
         """Send the file of a static resource with `files`.

@@ -275,7 +275,8 @@ def _path_rules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Fin
 
 
 def _schedules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    if table.timezone != "UTC" and table.timezone not in (zones := available_timezones()):
+    # The files `localtime` of a developer's machine and of a service can differ, or be missing.
+    if table.timezone != "UTC" and table.timezone not in (zones := available_timezones() - {"localtime"}):
         hint = did_you_mean(table.timezone, sorted(zones)) or 'Write a name such as "Europe/Zurich".'
         yield (*key_path, "timezone"), f'unknown time zone "{table.timezone}"', hint
     paths: dict[str, str] = {}

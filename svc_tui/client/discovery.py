@@ -114,9 +114,24 @@ def service_client(folder: Path, *, running: bool = False) -> Iterator[Client]:
     With `running`, raise `Unreachable` for a stopped service instead of opening its folder, which a start
     would have to wait for.
     """
+    from engine.bucket.layout import VERSION
+    from engine.bucket.protocols import BucketInUse, disk_errors
+
+    def open_folder() -> None:
+        with disk_errors(folder):
+            lost = not (folder / VERSION).exists()
+        if lost:  # For example, its disk is not mounted.
+            hint = f"Mount or restore it. For an empty one: svc login --data {shlex.quote(str(folder))}"
+            raise Unreachable(f"{folder} has no data of a service", hint)
+        stack.enter_context(_run_service(folder))
+
     with ExitStack() as stack:
         if not running:
-            client = _running_or_opened(folder, lambda: stack.enter_context(_run_service(folder)))
+            try:
+                client = _running_or_opened(folder, open_folder)
+            except BucketInUse as error:
+                hint = "A service that starts or stops does not answer commands: try again in a minute."
+                raise Unreachable(error.message, hint) from error
         elif (client := find_running(folder, "/v1/whoami")) is None:
             hint = f"Start it: svc serve --data {shlex.quote(str(folder))}"
             raise Unreachable(f"the service on {folder} is stopped", hint)

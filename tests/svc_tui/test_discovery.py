@@ -188,10 +188,22 @@ def test_data_directory_in_use_is_an_explained_error(tmp_path: Path, monkeypatch
     try:
         with pytest.raises(SvcError, match="another svc"):
             ensure_usable(tmp_path / "data")
-        with pytest.raises(SvcError, match="another svc"), service_client(tmp_path / "data"):
+        with pytest.raises(Unreachable, match="another svc") as caught, service_client(tmp_path / "data"):
             pass
+        assert "try again" in str(caught.value.hint)
     finally:
         asyncio.run(bucket.aclose())
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_command_for_a_lost_data_directory_does_not_create_another_one(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "data"
+    if exists:
+        folder.mkdir()
+    with pytest.raises(Unreachable, match="has no data of a service") as caught, service_client(folder):
+        pass
+    assert caught.value.hint.endswith(f"svc login --data {folder}")
+    assert (list(folder.iterdir()) if exists else folder.exists()) in ([], False)
 
 
 def test_folder_that_is_not_a_data_directory_is_unchanged(tmp_path: Path) -> None:

@@ -248,6 +248,58 @@ def test_copy_shares_the_bytes(files: Files) -> None:
     asyncio.run(test())
 
 
+def test_half_of_a_surrogate_pair_in_json_is_refused(files: Files) -> None:
+    half = b'"\\ud83c"'
+
+    async def test() -> None:
+        await files.put("a", b"before")
+        for path, body in (
+            ("/v1/copy", b'{"from": %s, "to": "b"}' % half),
+            ("/v1/sign", b'{"key": "a", "type": %s}' % half),
+            ("/v1/sign", b'{"key": "a", %s: ""}' % half),
+        ):
+            answer = await files.ask("POST", path, body)
+            assert answer.code == "bad-request" and "half of a surrogate pair" in answer.document["detail"]
+        for metadata in (b'{"name": %s}' % half, b'{%s: "x"}' % half):
+            answer = await files.put("a", b"after", x_svc_meta=metadata.decode())
+            assert answer.code == "bad-request" and "half of a surrogate pair" in answer.document["detail"]
+        assert await files.content("a") == b"before"
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("image/png", True),
+        ("Text/Plain ; charset=utf-8", True),
+        ("video/webm;codecs=vp8,opus", True),
+        ('video/mp4; codecs="avc1.42E01E, mp4a.40.2"', True),
+        ("image/png;x,text/html", False),
+        ("image/png, image/svg+xml", False),
+        ('image/png;a="b,text/html', False),
+        ("image/x+xml", False),
+        ("text/plain\u00a0", False),
+        ("png", False),
+        (",", False),
+    ],
+)
+def test_only_types_that_run_no_scripts_are_shown_to_clients(files: Files, kind: str, shown: bool) -> None:
+    async def test() -> None:
+        url = (await files.ask("POST", "/v1/sign", b'{"key": "a", "method": "PUT"}')).document["url"]
+        assert (await files.ask("PUT", url, b"<script>", client=True, content_type=kind)).status == 201
+        url = (await files.ask("POST", "/v1/sign", b'{"key": "a"}')).document["url"]
+        headers = (await files.ask("GET", url, client=True)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        if shown:
+            assert not {"content-disposition", "content-security-policy"} & headers.keys()
+        else:
+            assert headers["content-disposition"] == "attachment"
+            assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+
+    asyncio.run(test())
+
+
 def test_quota_counts_each_file_once(files: Files) -> None:
     async def test() -> None:
         files.door.limit(Quota(files_mb=1))

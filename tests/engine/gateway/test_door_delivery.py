@@ -78,3 +78,42 @@ def test_file_that_a_guest_names_is_a_call_of_the_request(tmp_path: Path) -> Non
     ((_, capture),) = recordings[0].captures
     assert capture.request == ("GET", "http://files.svc.internal/v1/files/a%20%C3%BC/n%C3%B6%20n", [])
     assert capture.response is not None and capture.response[0] == 404 and b"not-found" in capture.received
+
+
+@pytest.mark.parametrize(
+    ("status", "field", "expected", "size"),
+    [
+        (200, (b"range", b"bytes=1-2"), 206, b"2"),
+        (404, (b"range", b"bytes=1-2"), 404, b"5"),
+        (200, (b"if-none-match", b"*"), 304, None),
+        (404, (b"if-none-match", b"*"), 404, b"5"),
+        (404, (b"if-match", b'"other"'), 404, b"5"),
+    ],
+)
+def test_client_gets_ranges_of_files_that_the_guest_sends_with_200_only(
+    tmp_path: Path, status: int, field: tuple[bytes, bytes], expected: int, size: bytes | None
+) -> None:
+    files = Files(tmp_path)
+
+    async def named(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(status, [(b"x-svc-file", b"a")])
+        await request.exchange.send_body(b"", end=True)
+        return report()
+
+    async def test() -> MemoryExchange:
+        assert (await files.put("a", b"hello")).status == 201
+        project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
+        table = RouteTable.build(project, {"web": Scripted(named)}, domain="localhost")
+        doors = {"files": DoorBinding(files.door, FilesDoor.max_body, streams=True)}
+        timeline = TimelineBus()
+        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(), doors_of=lambda _: doors)
+        headers = [(b"host", b"web--shop.localhost"), field]
+        exchange = MemoryExchange(
+            Request(method="GET", scheme="http", path="/", query=b"", headers=headers, id="", resource=None),
+            b"",
+        )
+        await gateway(exchange)
+        return exchange
+
+    exchange = asyncio.run(test())
+    assert (exchange.status, dict(exchange.fields).get(b"content-length")) == (expected, size)

@@ -448,6 +448,20 @@ def test_value_that_no_request_can_have_is_refused(tmp_path: Path, column: str, 
     play(tmp_path, test)
 
 
+@pytest.mark.parametrize("conflict", ["", "OR REPLACE ", "OR IGNORE "])
+def test_id_of_another_job_is_refused_and_not_counted(tmp_path: Path, conflict: str) -> None:
+    into = "INTO _svc_jobs_add (id, resource, path, delay_s) VALUES ('0123456789abcdef', 'worker', '/a', 60)"
+
+    async def test(world: World) -> None:
+        assert (await world.batch((f"INSERT {into}", ())))[0] == 200
+        status, document = await world.batch((f"INSERT {conflict}{into}", ()))
+        assert (status, document["detail"]) == (409, "job: id is that of another job")
+        count = {"sql": "SELECT n FROM _svc_jobs_count"}
+        assert (await world.ask("tables", "/v1/exec", count, trusted=True))[1]["rows"] == [{"n": 1}]
+
+    play(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("members", "detail"),
     [
@@ -462,13 +476,37 @@ def test_value_that_no_request_can_have_is_refused(tmp_path: Path, column: str, 
         ({"body": "", "base64": ""}, "the document has both body and base64"),
         ({"base64": 5}, "base64 is not base64"),
         ({"tries": 5}, "there is no member tries"),
+        ({"key": "\ud800"}, "key has half of a surrogate pair"),
+        ({"body": "\ud83c"}, "body has half of a surrogate pair"),
+        ({"delay_s": float("nan")}, "delay_s is not a number of 64 bits"),
+        ({"delay_s": float("inf")}, "delay_s is not a number of 64 bits"),
+        ({"max_tries": 1 << 64}, "max_tries is not a number of 64 bits"),
     ],
 )
 def test_member_that_is_not_valid_is_named(tmp_path: Path, members: dict[str, Any], detail: str) -> None:
     async def test(world: World) -> None:
         status, problem = await world.ask("jobs", "/v1/add", {"path": "/a", **members})
-        assert (status, problem["code"]) == (400, "bad-request") and problem["hint"]
+        assert (status, problem["type"]) == (400, "urn:svc:problem:jobs:bad-request") and problem["hint"]
         assert problem["detail"].startswith(detail)
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("document", "detail"),
+    [
+        ({}, "id is not a text"),
+        ({"id": 5}, "id is not a text"),
+        ({"key": None}, "key is not a text"),
+        ({"id": "a", "key": "a"}, "the document has both id and key"),
+        ({"key": "\ud800"}, "key has half of a surrogate pair"),
+    ],
+)
+def test_removal_that_is_not_valid_is_refused(tmp_path: Path, document: dict[str, Any], detail: str) -> None:
+    async def test(world: World) -> None:
+        status, problem = await world.ask("jobs", "/v1/remove", document)
+        assert (status, problem["type"]) == (400, "urn:svc:problem:jobs:bad-request") and problem["hint"]
+        assert problem["detail"] == detail
 
     play(tmp_path, test)
 

@@ -163,6 +163,7 @@ def test_manifest_schedules(tmp_path: Path) -> None:
         ('schedules = { "/a" = 5 }', '6: resource.worker.schedules."/a": must be a table'),
         ('timezone = "europe/zurich"', '6: resource.worker.timezone: unknown time zone "europe/zurich"'),
         ('timezone = "../etc/passwd"', '6: resource.worker.timezone: unknown time zone "../etc/passwd"'),
+        ('timezone = "localtime"', '6: resource.worker.timezone: unknown time zone "localtime"'),
     ],
 )
 def test_manifest_mistake_has_line_and_key(tmp_path: Path, text: str, problem: str) -> None:
