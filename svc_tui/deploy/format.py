@@ -1,6 +1,6 @@
 """Text of deploys and deployments: changes, addresses and times."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -8,6 +8,21 @@ from typing import Any, Literal
 from rich.text import Text
 
 from svc_tui.terminal.units import size
+
+Step = Literal["build", "upload", "policy", "activate"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployProgress:
+    """A progress event of a step of a deploy. A `transient` one is replaced by the next event."""
+
+    step: Step
+    text: str
+    transient: bool = False
+
+
+OnProgress = Callable[[DeployProgress], None]
+"""Receives progress events on the thread of the deploy."""
 
 
 def plan_lines(plan: dict[str, Any]) -> list[Text]:
