@@ -15,7 +15,7 @@ from svc_tui.client.credentials import CredentialStore, noted_client
 from svc_tui.commands.deployments import show_live
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
-from svc_tui.deploy.format import DeployProgress, Step, certificate_lines, domain_lines, plan_lines
+from svc_tui.deploy.format import DeployProgress, Step, domain_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -98,7 +98,7 @@ def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
     except SvcError as error:
         stderr.warn(f"the states of domains and certificates are unknown: {error.message}", error.hint)
         return
-    for line in domain_lines(listed["domains"]) + certificate_lines(project, listed):
+    for line in domain_lines(project, listed):
         stderr.line(line)
 
 
