@@ -23,7 +23,7 @@ from statistics import quantiles
 from typing import Any
 
 from bench.processes import write_results
-from bench.service import DOMAIN, Serving, Silent, bundle, deploy
+from bench.service import DOMAIN, Serving, bundle, deploy, silent
 from engine.artifact import ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.package_store import COMPONENT, pack_compressed
@@ -221,8 +221,8 @@ def change_and_deploy(serving: Serving, root: Path) -> tuple[float, float]:
             began = time.perf_counter()
             built = bundle(root)
             planned = uploader.plan(client, built)
-            sent = uploader.upload(client, built, planned["missing"], Silent())
-            uploader.deploy(client, built, planned["revision"], Silent(), commit="", message="", allow=False)
+            sent = uploader.upload(client, built, planned["missing"], silent)
+            uploader.deploy(client, built, planned["revision"], silent, commit="", message="", allow=False)
             times.append((time.perf_counter() - began) * 1000)
     return min(times), sent / 1024
 

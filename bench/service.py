@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.processes import ROOT
-from engine.artifact import Artifact
 from engine.manifest.load import load
-from engine.manifest.model import Resource
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
+from svc_tui.deploy.format import DeployProgress
 from svc_tui.user_home import Home
 
 DOMAIN = "apps.example"
@@ -47,20 +46,8 @@ export default {
 """
 
 
-class Silent:
-    """A teller that says nothing."""
-
-    def building(self, resource: str, line: str) -> None:
-        """Ignore the event."""
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Ignore the event."""
-
-    def uploading(self, done: int, total: int) -> None:
-        """Ignore the event."""
-
-    def step(self, step: str, text: str) -> None:
-        """Ignore the event."""
+def silent(event: DeployProgress) -> None:
+    """Ignore the progress of a deploy."""
 
 
 class Serving:
@@ -152,14 +139,14 @@ def build(root: Path, version: int) -> uploader.Bundle:
 def bundle(root: Path) -> uploader.Bundle:
     """Build a project for deploying."""
     cache = Home.from_environment(os.environ).cache()
-    return asyncio.run(uploader.build(load(root), cache, Silent()))
+    return asyncio.run(uploader.build(load(root), cache, silent))
 
 
 def deploy(client: Client, bundle: uploader.Bundle) -> dict[str, Any]:
     """Deploy what was built."""
     planned = uploader.plan(client, bundle)
-    uploader.upload(client, bundle, planned["missing"], Silent())
-    return uploader.deploy(client, bundle, planned["revision"], Silent(), commit="", message="", allow=False)
+    uploader.upload(client, bundle, planned["missing"], silent)
+    return uploader.deploy(client, bundle, planned["revision"], silent, commit="", message="", allow=False)
 
 
 def expected(version: int, path_version: int) -> str:

@@ -8,9 +8,9 @@ import json
 import os
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
+from engine.timeline.query import RecordFilter, RecordPage, TimelineFollower, select
 from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, noted_client, open_client
@@ -189,76 +190,74 @@ def read_activity(run: RunSql, seconds: int, now_ns: int) -> Activity:
     return Activity(seconds, resources, routes, partial)
 
 
-RETRY_SECONDS = 1.0
+POLL_SECONDS, RETRY_SECONDS = 0.05, 1.0
 
 
-@dataclass(slots=True)
-class RemoteLogs:
-    """The log records of one project, which `show` gets. `on_dropped` gets the number of removed ones.
+def local_pages(
+    path: Path,
+    selected: RecordFilter,
+    *,
+    after: int | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[RecordPage]:
+    """Yield the records of `svc dev`, and when following new ones until the reader closes the pipe."""
+    position = after or 0
+    for page in select(path, selected, after=after, tail=tail):
+        position = page.position
+        yield page
+    follower = TimelineFollower(path, replace(selected, since_ns=None, until_ns=None), position)
+    while follow:
+        yield (page := follower.poll())
+        if not page.more:
+            stdout.pause(POLL_SECONDS)
+
+
+def remote_pages(
+    login: Credentials,
+    project: str,
+    filters: Mapping[str, Any],
+    *,
+    pattern: re.Pattern[str] | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[RecordPage]:
+    """Yield the records of a service as `local_pages` does; after a lost connection, those that follow.
 
     The service applies `filters`, and `tail` unless there is a `pattern`.
     """
-
-    login: Credentials
-    project: str
-    show: Callable[[Sequence[StoredRecord]], None]
-    on_dropped: Callable[[int], None]
-    _: KW_ONLY
-    filters: Mapping[str, Any] = field(default_factory=dict)
-    pattern: re.Pattern[str] | None = None
-    tail: int | None = None
-    follow: bool = False
-    _position: int | None = field(default=None, init=False)
-    _disconnected: bool = field(default=False, init=False)
-
-    def run(self) -> None:
-        """Show the recorded entries and, when following, new ones until the reader closes the pipe."""
-        tail = self.tail
-        if tail is not None and self.pattern is not None:
-            matches: deque[StoredRecord] = deque(maxlen=tail)
-            self._read(matches.append)
-            self.show(list(matches))
-            tail = None
-        elif not self.follow:
-            self._read(lambda record: self.show([record]), tail)
-        if self.follow:
-            self._follow(tail)
-
-    def _follow(self, tail: int | None) -> None:
-        while True:
-            try:
-                self._read(lambda record: self.show([record]), tail, follow=True)
-            except Unreachable as error:
-                if self._position is None:
-                    raise
-                if not self._disconnected:
-                    stderr.warn(error.message, "svc reconnects until you press Ctrl+C.")
-                self._disconnected = True
-            stdout.pause(RETRY_SECONDS)
-
-    def _read(
-        self, on_record: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
-    ) -> None:
-        params = {**self.filters, "tail": tail, "follow": "true" if follow else None}
-        if self._position is not None:  # after a lost connection
-            params |= {"since": None, "until": None, "tail": None, "after": self._position}
-        with open_client(self.login, running=follow) as client:
-            for line in client.lines("GET", f"/v1/projects/{self.project}/logs", params=params):
-                self._handle(line, on_record)
-
-    def _handle(self, line: dict[str, Any], on_record: Callable[[StoredRecord], None]) -> None:
-        if "dropped" in line:
-            self.on_dropped(line["dropped"])
+    last = deque[StoredRecord](maxlen=tail) if pattern is not None and tail is not None else None
+    params = {**filters, "tail": tail if last is None else None, "follow": "true" if follow else None}
+    position: int | None = None
+    connected = True
+    while True:
+        try:
+            with open_client(login, running=follow) as client:
+                for line in client.lines("GET", f"/v1/projects/{project}/logs", params=params):
+                    entries = []
+                    if "position" in line:
+                        position, connected = line["position"], True
+                        stdout.pause(0)  # exits once the reader has closed the pipe
+                    elif "dropped" not in line:
+                        record = from_json(line)
+                        position = record.cursor
+                        if pattern is None or pattern.search(searchable(encode(record.record))):
+                            entries.append(record)
+                    if last is not None:
+                        last += entries
+                        entries, last = ([*last], None) if "position" in line else ([], last)
+                    yield RecordPage(entries, position or 0, line.get("dropped", 0))
+        except Unreachable as error:
+            if not follow or position is None:
+                raise
+            if connected:
+                stderr.warn(error.message, "svc reconnects until you press Ctrl+C.")
+            connected = False
+        if not follow:
+            yield RecordPage([*(last or ())], position or 0)
             return
-        if "position" in line:
-            self._position = line["position"]
-            self._disconnected = False
-            stdout.pause(0)  # exits once the reader has closed the pipe
-            return
-        record = from_json(line)
-        self._position = record.cursor
-        if self.pattern is None or self.pattern.search(searchable(encode(record.record))):
-            on_record(record)
+        params |= {"since": None, "until": None, "tail": None, "after": position}
+        stdout.pause(RETRY_SECONDS)
 
 
 MAX_PENDING = 1000

@@ -30,7 +30,7 @@ from engine.bucket.protocols import is_disk_full
 from engine.control import errors
 from engine.control.access import ALL_PROJECTS, Authenticator, Principal, Role
 from engine.control.access_watch import AccessWatch, RequestAccess, authenticated
-from engine.control.schemas.accounts import TOKEN_NAME_PATTERN
+from engine.control.auth.sessions import TOKEN_NAME_PATTERN
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_LENGTH, NAME_PATTERN, NAME_RULE, is_name

@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import ValidationError
 from quart import Response, json
 from quart_schema import RequestSchemaValidationError
-from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from engine.errors import SvcError
@@ -91,16 +90,13 @@ def from_http(error: HTTPException) -> Response:
     """Return the problem response for a framework error: unknown path, wrong method, large body."""
     codes = {404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
     status = error.code or 500
-    members = {
-        "title": _TITLES.get(status, error.name),
-        "status": status,
-        "code": codes.get(status, "bad-request"),
-        "hint": "/openapi.json lists all paths and methods.",
-    }
-    headers = [
-        (name, value) for name, value in error.get_headers() if name.lower() in ("allow", "retry-after")
-    ]
-    return Response(json.dumps(members), status, Headers(headers), content_type="application/problem+json")
+    title, hint = _TITLES.get(status, error.name), "/openapi.json lists all paths and methods."
+    answer = SvcError(title, hint, code=codes.get(status, "bad-request"))
+    response = problem_response(answer, status=status)
+    for name, value in error.get_headers():
+        if name.lower() in ("allow", "retry-after"):
+            response.headers[name] = value
+    return response
 
 
 def from_validation(error: RequestSchemaValidationError) -> Response:

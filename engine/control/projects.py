@@ -1,4 +1,4 @@
-"""The list of projects, filtered by the caller's roles."""
+"""The list of projects, filtered by the caller's roles, and what routes of projects share."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from engine.control.app import Routes, principal
 from engine.control.errors import NotFound
+from engine.control.schemas import StrictModel
 
 _Value = TypeVar("_Value")
 
@@ -43,6 +44,12 @@ class ProjectList:
     """Project names in alphabetical order."""
 
     projects: list[str]
+
+
+class RemovedOut(StrictModel):
+    """The name of a removed project."""
+
+    removed: str
 
 
 def unknown_project(project: str) -> NotFound:

@@ -20,13 +20,11 @@ from typing import Any, Literal, TypeVar
 
 from engine.artifact import StoredArtifact
 from engine.bucket.protocols import (
-    BadName,
     Bucket,
     BucketError,
     Digest,
     StaleRevision,
     VersionedValue,
-    as_digest,
 )
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
@@ -51,7 +49,6 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label, kind_of
-from engine.quota import Quota
 from engine.service import domains, quotas, removals, secrets
 from engine.service.policy import (
     Change,
@@ -118,10 +115,10 @@ def read_project(manifest: str, name: str) -> Project:
     return project
 
 
-def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Digest]:
+def read_packages(project: Project, packages: Mapping[str, Digest]) -> dict[str, Digest]:
     """Return the package of each resource.
 
-    Raises `InvalidDeploySpec` for missing, unknown or invalid packages.
+    Raises `InvalidDeploySpec` for missing and unknown ones.
     """
     lacking = sorted(project.resources.keys() - packages.keys())
     unknown = sorted(packages.keys() - project.resources.keys())
@@ -130,10 +127,7 @@ def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Di
             f"no package for {', '.join(lacking)}" if lacking else f"no resource named {', '.join(unknown)}"
         )
         raise InvalidDeploySpec(f"the deploy of {project.name} has {reason}")
-    try:
-        return {name: as_digest(packages[name]) for name in project.resources}
-    except BadName as error:
-        raise InvalidDeploySpec(f"invalid package digest: {error.message}") from error
+    return {name: packages[name] for name in project.resources}
 
 
 class HealthCheckFailed(SvcError):
@@ -427,17 +421,6 @@ class Deployer:
         sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in parts.values()))
         return await self.changes(project, deployment, parts, sizes)
 
-    async def set_secret(self, project: str, name: str, value: str) -> None:
-        """Set a secret; it applies from the next request. Raises `SecretError`."""
-        await self._change(project, self.secrets.set(project, name, value))
-
-    async def remove_secret(self, project: str, name: str) -> bool:
-        return await self._change(project, self.secrets.remove(project, name))
-
-    async def set_quota(self, project: str, limits: Mapping[str, int | None]) -> Quota:
-        """Change limits of a project, `None` to none; return its quota. It applies from the next request."""
-        return await self._change(project, self.quotas.change(project, limits))
-
     async def remove(self, project: str, by: str) -> None:
         """Remove a project with all that it stores. Once it has begun, it is completed even after a kill.
 
@@ -492,8 +475,11 @@ class Deployer:
                 if await self.removals.is_unapplied(project):
                     await self._delete_own(project)
 
-    async def _change(self, project: str, change: Coroutine[Any, Any, T]) -> T:
-        """Run a change and reload the live version, even if the caller is canceled."""
+    async def change(self, project: str, change: Coroutine[Any, Any, T]) -> T:
+        """Run a change of secrets or the quota and reload the live version, even if the caller is canceled.
+
+        It applies from the next request. Raises as `change` does.
+        """
 
         async def steps() -> T:
             result = await change

@@ -87,11 +87,17 @@ def changes(
     for name, new in after.items():
         old = before.get(name)
         if old is None:
-            result.append(Change(name, "resource", "", f"{new.lane}, {_shown('public', new.public)}"))
+            result.append(Change(name, "resource", "", f"{new.lane}, {_shown('access', new.public)}"))
             result += _domains(name, (), new.domains, had, live=live is not None)
             continue
         result += _domains(name, old.domains, new.domains, had, live=True)
-        result += _settings(old, new)
+        old_settings = _settings(old)
+        for field, values in _settings(new).items():
+            old_values = old_settings[field]
+            for key in sorted(old_values.keys() | values.keys()):
+                if old_values.get(key) != values.get(key):
+                    named = f"{field} {key}" if key else field
+                    result.append(Change(name, named, old_values.get(key, ""), values.get(key, "")))
         if old.artifact != new.artifact or old.package != new.package:
             old_artifact, new_artifact = (
                 f"sha256:{each.artifact} {sizes.get(each.package, 0)}" for each in (old, new)
@@ -104,7 +110,7 @@ def changes(
             result += [Change(name, "imports", each, "") for each in removed]
     for name, old in before.items():
         if name not in after:
-            result.append(Change(name, "resource", f"{old.lane}, {_shown('public', old.public)}", ""))
+            result.append(Change(name, "resource", f"{old.lane}, {_shown('access', old.public)}", ""))
     return result
 
 
@@ -156,40 +162,35 @@ def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
         )
 
 
-_FIELDS: tuple[str, ...] = ("lane", "public", "files", "spa", "egress", "run_limit_secs", "memory_limit_mb")
+_ATTRIBUTES = {"access": "public"}
+_FIELDS: tuple[str, ...] = ("lane", "access", "files", "spa", "egress", "run_limit_secs", "memory_limit_mb")
 _FIELDS += ("reads", "rate", "not_found", "fallback", "hsts", "secrets")
 """Settings of a resource that a change names as a whole."""
 
 
 def _shown(field: str, value: object) -> str:
-    if field == "public":
+    if field == "access":
         return "public" if value else "private"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
-    for field in _FIELDS:
-        before, after = (_shown(field, getattr(each, field)) for each in (old, new))
-        if before != after:
-            yield Change(new.name, "access" if field == "public" else field, before, after)
-    for field, was, now in (
-        ("mount", targets(old.mounts), targets(new.mounts)),
-        ("env", dict(old.env), dict(new.env)),
-        ("headers", _headers(old), _headers(new)),
-        ("redirect", _redirects(old), _redirects(new)),
-        ("schedule", _schedules(old), _schedules(new)),
-    ):
-        for key in sorted(was.keys() | now.keys()):
-            if was.get(key) != now.get(key):
-                yield Change(new.name, f"{field} {key}", was.get(key, ""), now.get(key, ""))
-
-
-def _schedules(resource: DeployedResource) -> dict[str, str]:
+def _settings(resource: DeployedResource) -> dict[str, dict[str, str]]:
+    """Return the texts of settings by field, those of fields with several entries by their keys."""
     return {
-        each.path: f"{each.times}, overlap {each.overlap}{', catch up' if each.catch_up else ''}"
-        for each in resource.schedules
+        **{field: {"": _shown(field, getattr(resource, _ATTRIBUTES.get(field, field)))} for field in _FIELDS},
+        "mount": targets(resource.mounts),
+        "env": dict(resource.env),
+        "headers": {
+            pattern: "; ".join(f"{name}: {value}" for name, value in fields.items())
+            for pattern, fields in resource.headers.items()
+        },
+        "redirect": {pattern: f"{each.to} {each.status}" for pattern, each in resource.redirects.items()},
+        "schedule": {
+            each.path: f"{each.times}, overlap {each.overlap}{', catch up' if each.catch_up else ''}"
+            for each in resource.schedules
+        },
     }
 
 
@@ -202,17 +203,6 @@ def _domains(
         yield Change(name, "domain", removed, "")
     if set(before) == set(after) and tuple(before) != tuple(after):
         yield Change(name, "domains", ", ".join(before), ", ".join(after))
-
-
-def _headers(resource: DeployedResource) -> dict[str, str]:
-    return {
-        pattern: "; ".join(f"{name}: {value}" for name, value in fields.items())
-        for pattern, fields in resource.headers.items()
-    }
-
-
-def _redirects(resource: DeployedResource) -> dict[str, str]:
-    return {pattern: f"{each.to} {each.status}" for pattern, each in resource.redirects.items()}
 
 
 def require_secrets(project: Project, secrets: Collection[str], timeline: TimelineBus) -> None:

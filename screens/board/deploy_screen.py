@@ -16,7 +16,6 @@ from screens.board.cards import Line, error_lines
 from screens.board.deployment import (
     BoardDeployer,
     DeployLog,
-    DeployProgress,
     Document,
     difference_lines,
     live_addresses,
@@ -27,7 +26,7 @@ from screens.widgets.component_styles import to_content
 from screens.widgets.rows import ItemRows, ListColumn, Piece, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import differences, local_time, location, rollback_text
+from svc_tui.deploy.format import DeployProgress, differences, local_time, location, rollback_text
 
 
 def with_login_key(error: SvcError) -> SvcError:

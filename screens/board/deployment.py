@@ -1,30 +1,16 @@
 """Deploys as the Board shows them: protocol of its deployer, and steps. Does not import Textual."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from screens.board.cards import Line, error_lines
 from screens.widgets.rows import Tone, sanitize
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import Difference, location, project_address
+from svc_tui.deploy.format import DeployProgress, Difference, OnProgress, Step, location, project_address
 from svc_tui.terminal.units import plural, size
 
-Step = Literal["build", "upload", "policy", "activate"]
 STEPS: tuple[Step, ...] = ("build", "upload", "policy", "activate")
-
-
-@dataclass(frozen=True, slots=True)
-class DeployProgress:
-    """A progress event of a step. A `transient` one is replaced by the next event."""
-
-    step: Step
-    text: str
-    transient: bool = False
-
-
-OnProgress = Callable[[DeployProgress], None]
-"""Receives progress events on the thread of the deploy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from doors.tables.sqlite.connections import (
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
 from engine.confinement import yield_to_loop
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import Projects
 from engine.control.schemas import StrictModel
 from engine.deploy.gc import needed_blobs
@@ -734,10 +734,9 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
     """Return the route. It raises `SvcError` in a service without a backup."""
     routes = Routes("restore", __name__)
 
-    @routes.post("/v1/projects/<project>/restore")
+    @routes.post("/v1/projects/<project>/restore", "owner")
     async def restore(project: str, data: RestoreRequest) -> LiveRestore:
         """Replace the tables of a project by those of a moment; needs the role owner."""
-        require(project, "owner")
         projects.data_dir(project)
         if backup is None:
             raise SvcError(

@@ -62,7 +62,7 @@ from svc_tui.capsule.container import (
 from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
 from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
-from svc_tui.logs import RemoteLogs, complete_id, resolve_target
+from svc_tui.logs import complete_id, remote_pages, resolve_target
 from svc_tui.terminal.units import size
 
 PACKAGE = "package.json"
@@ -442,9 +442,8 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
             return recorded
         bodies = (b64decode(found[side]) for side in ("request", "response"))
         return replace(recorded, exchange=decode_exchange(request_id, found["head"], *bodies))
-    entries: list[StoredRecord] = []
-    filters = {"request": request_id}
-    RemoteLogs(credentials, project, entries.extend, lambda _: None, filters=filters).run()
+    pages = remote_pages(credentials, project, {"request": request_id})
+    entries = [entry for page in pages for entry in page.entries]
     if not entries:
         raise unknown_request(request_id)
     return RecordedRequest(request_id, entries, deployed=True)

@@ -31,14 +31,10 @@ from svc_tui.user_home import Home
 _PORTS = {"http": 80, "https": 443}
 
 
-class InvalidUrl(InvalidUsage):
-    """A URL that is not a service's, or that would send a password unencrypted."""
-
-
 def service_url(text: str) -> str:
     """Return a URL in its normal form: scheme, host, and the port unless it is the scheme's default.
 
-    The default scheme is https, and http for loopback addresses. Raises `InvalidUrl`.
+    The default scheme is https, and http for loopback addresses. Raises `InvalidUsage`.
     """
     try:
         url = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
@@ -48,12 +44,12 @@ def service_url(text: str) -> str:
         if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
             raise ValueError
         if url.username is not None or url.password is not None:
-            raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
+            raise InvalidUsage("the URL contains a user name", "Pass the user name with --user.")
         if url.query or url.fragment or url.path not in ("", "/"):
             raise ValueError
     except ValueError as error:
         hint = "Use a URL such as https://svc.example.com or 127.0.0.1:8081."
-        raise InvalidUrl(f"{text[:100]!r} is not a service URL", hint) from error
+        raise InvalidUsage(f"{text[:100]!r} is not a service URL", hint) from error
     url_host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{url_host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{url_host}:{port}"
 
@@ -61,14 +57,14 @@ def service_url(text: str) -> str:
 def check_encryption(url: str, *, insecure: bool) -> bool:
     """Return whether traffic to a URL is unencrypted on a network.
 
-    Raises `InvalidUrl` for such a URL unless `insecure` allows it.
+    Raises `InvalidUsage` for such a URL unless `insecure` allows it.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return False
     if not insecure:
         hint = f"Use https://{parts.netloc} or an SSH tunnel, or pass --insecure if you trust the network."
-        raise InvalidUrl(f"passwords and tokens would be sent to {url} unencrypted", hint)
+        raise InvalidUsage(f"passwords and tokens would be sent to {url} unencrypted", hint)
     return True
 
 
@@ -190,7 +186,7 @@ class CredentialStore:
     def get(self, project: Path | None = None) -> Credentials:
         """Return the credentials of the environment, of the project's service, or of the last login.
 
-        Raises `NotLoggedIn` when none are stored, and `InvalidUrl`.
+        Raises `NotLoggedIn` when none are stored, and `InvalidUsage`.
         """
         url, token = self._environ.get("SVC_URL", ""), self._environ.get("SVC_TOKEN", "").strip()
         if token and not url:
@@ -389,65 +385,54 @@ def require_password(password: str) -> None:
         raise InvalidUsage(problem, "Enter a longer password.")
 
 
-class LoginClient:
-    """The login calls of one service. Methods raise `SvcError`."""
+def is_claimed(client: Client) -> bool:
+    """Return whether the service has an owner.
 
-    def __init__(self, client: Client, *, insecure: bool = False) -> None:
-        """`insecure` is stored with the credentials: http to another machine was allowed."""
-        self._client = client
-        self._insecure = insecure
-
-    def is_claimed(self) -> bool:
-        """Return whether the service has an owner.
-
-        Raises `Unreachable` for a server that is not svc, and `SvcError` for another version of svc.
-        """
-        health: Any = None
-        try:
-            health = self._client.call("GET", "/v1/health")
-        except ApiError as error:  # Other servers return problem documents too.
-            if error.code != "not-found":
-                raise
-        if not isinstance(health, dict) or health.get("status") != "ok":
-            raise self._not_a_service()
-        if health.get("api") != API or health.get("version", version()) != version():
-            service_version = health.get("version", f"API {health.get('api')}")
-            raise SvcError(
-                f"version mismatch: this is svc {version()}, {self._client.url} runs {service_version}",
-                "Install the same version on both.",
-            )
-        claim = self._client.call("GET", "/v1/claim")
-        if not isinstance(claim, dict) or not isinstance(claim.get("claimed"), bool):
-            raise self._not_a_service()
-        return bool(claim["claimed"])
-
-    def check_claim(self, code: str) -> None:
-        """Raise `ApiError` for a wrong claim code."""
-        self._client.call("POST", "/v1/claim/check", {"code": code})
-
-    def login(self, user: str, password: str, code: str | None = None) -> Credentials:
-        """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
-        if not is_name(user):
-            raise InvalidUsage(f"{user!r} is not a valid user name", NAME_RULE)
-        body = {"user": user, "password": password}
-        if code is None:
-            session = self._client.call("POST", "/v1/login", body)
-        else:
-            require_password(password)
-            session = self._client.call("POST", "/v1/claim", {**body, "code": code})
-        url = self._client.url
-        try:
-            return Credentials(
-                url, url, token=str(session["token"]), user=str(session["user"]), insecure=self._insecure
-            )
-        except (KeyError, TypeError) as error:
-            raise self._not_a_service() from error
-
-    def _not_a_service(self) -> Unreachable:
-        return Unreachable(f"the server at {self._client.url} is not a svc service", CONTROL_URL_HINT)
+    Raises `Unreachable` for a server that is not svc, and `SvcError` for another version of svc.
+    """
+    health: Any = None
+    try:
+        health = client.call("GET", "/v1/health")
+    except ApiError as error:  # Other servers return problem documents too.
+        if error.code != "not-found":
+            raise
+    if not isinstance(health, dict) or health.get("status") != "ok":
+        raise _not_a_service(client)
+    if health.get("api") != API or health.get("version", version()) != version():
+        service_version = health.get("version", f"API {health.get('api')}")
+        raise SvcError(
+            f"version mismatch: this is svc {version()}, {client.url} runs {service_version}",
+            "Install the same version on both.",
+        )
+    claim = client.call("GET", "/v1/claim")
+    if not isinstance(claim, dict) or not isinstance(claim.get("claimed"), bool):
+        raise _not_a_service(client)
+    return bool(claim["claimed"])
 
 
-@contextmanager
-def login_client(url: str, *, insecure: bool = False) -> Iterator[LoginClient]:
-    with Client(url, "", TIMEOUT_SECONDS) as client:
-        yield LoginClient(client, insecure=insecure)
+def log_in(
+    client: Client, user: str, password: str, code: str | None = None, *, insecure: bool = False
+) -> Credentials:
+    """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name.
+
+    `insecure` is stored with the credentials: http to another machine was allowed.
+    """
+    if not is_name(user):
+        raise InvalidUsage(f"{user!r} is not a valid user name", NAME_RULE)
+    body = {"user": user, "password": password}
+    if code is None:
+        session = client.call("POST", "/v1/login", body)
+    else:
+        require_password(password)
+        session = client.call("POST", "/v1/claim", {**body, "code": code})
+    url = client.url
+    try:
+        return Credentials(
+            url, url, token=str(session["token"]), user=str(session["user"]), insecure=insecure
+        )
+    except (KeyError, TypeError) as error:
+        raise _not_a_service(client) from error
+
+
+def _not_a_service(client: Client) -> Unreachable:
+    return Unreachable(f"the server at {client.url} is not a svc service", CONTROL_URL_HINT)

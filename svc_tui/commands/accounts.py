@@ -15,11 +15,11 @@ from svc_tui.client.credentials import (
     TIMEOUT_SECONDS,
     Credentials,
     CredentialStore,
-    LoginClient,
     call_service,
     check_encryption,
     current_project,
-    login_client,
+    is_claimed,
+    log_in,
     noted_client,
     password_problem,
     require_password,
@@ -78,32 +78,32 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
     if check_encryption(url, insecure=insecure):
         hint = "Use https:// on networks that you do not trust."
         stderr.warn(f"the password is sent to {url} unencrypted", hint)
-    with login_client(url, insecure=insecure) as client:
-        is_claimed = client.is_claimed()
-        if claim and is_claimed:
+    with Client(url, "", TIMEOUT_SECONDS) as client:
+        claimed = is_claimed(client)
+        if claim and claimed:
             hint = f"Log in without --claim: `svc login {url}`."
             raise SvcError(f"{url} already has an owner", hint, code="conflict")
-        if not is_claimed and not claim:
+        if not claimed and not claim:
             stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
-        code = None if is_claimed else _claim_code(client, claim)
+        code = None if claimed else _claim_code(client, claim)
         name = user or (_own_name() if password_stdin else prompt.line("user name", _HINT, _own_name()))
         if password_stdin:
             password = prompt.from_stdin()
-        elif is_claimed:
+        elif claimed:
             password = prompt.secret("password", _HINT)
         else:
             password = prompt.new_secret(
                 f"password, at least {MIN_PASSWORD_CHARS} characters", _HINT, password_problem
             )
-        return client.login(name, password, code)
+        return log_in(client, name, password, code, insecure=insecure)
 
 
-def _claim_code(client: LoginClient, claim: str) -> str:
+def _claim_code(client: Client, claim: str) -> str:
     """Return the claim code that was passed, or ask for one until it is right. Raises `SvcError`."""
     while True:
         code = claim or prompt.line("claim code", f"Pass --claim CODE. {_HINT}")
         try:
-            client.check_claim(code)
+            client.call("POST", "/v1/claim/check", {"code": code})
             return code
         except ApiError as error:
             if claim or error.code != "unauthenticated":

@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from doors.tables.migrations import ignored
-from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import find, load, warnings
-from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, noted_client
 from svc_tui.commands.deployments import show_live
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
-from svc_tui.deploy.build import built_line
-from svc_tui.deploy.format import certificate_lines, domain_lines, plan_lines
+from svc_tui.deploy.format import DeployProgress, Step, domain_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -56,7 +53,7 @@ def deploy(
         if not plan:
             enforce_mounts(drifted, discard=discard_mounts)
         stderr.progress("1/4 build")
-        progress = _TerminalProgress(max(map(len, project.resources)))
+        progress = _TerminalProgress()
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, progress))
         plan_document = uploader.plan(client, bundle) | {"drift": drifted}
@@ -101,32 +98,27 @@ def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
     except SvcError as error:
         stderr.warn(f"the states of domains and certificates are unknown: {error.message}", error.hint)
         return
-    for line in domain_lines(listed["domains"]) + certificate_lines(project, listed):
+    for line in domain_lines(project, listed):
         stderr.line(line)
 
 
 class _TerminalProgress:
     """Writes the steps of a deploy to stderr."""
 
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._last = ""
+    def __init__(self) -> None:
+        self._last: Step = "build"
         self.upload_line = stderr.ProgressLine()
 
-    def building(self, resource: str, line: str) -> None:
-        stderr.progress(f"{resource}: {line}")
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        stderr.note(f"  {built_line(resource, artifact, seconds, self._width, unchanged=unchanged)}")
-
-    def uploading(self, sent: int, total: int) -> None:
-        self.upload_line.show(f"  {size(sent)} of {size(total)}")
-
-    def step(self, step: str, text: str) -> None:
-        if step != self._last:
-            self._last = step
-            stderr.progress(f"{3 if step == 'policy' else 4}/4 {step}")
-        stderr.note(f"  {text}")
+    def __call__(self, event: DeployProgress) -> None:
+        if event.step == "upload":
+            self.upload_line.show(f"  {event.text}")
+        elif event.transient:
+            stderr.progress(event.text)
+        else:
+            if event.step != self._last:
+                self._last = event.step
+                stderr.progress(f"{3 if event.step == 'policy' else 4}/4 {event.step}")
+            stderr.note(f"  {event.text}")
 
 
 def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from engine.manifest.egress import parse_domain
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, argument, flag
-from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line, service_lines
+from svc_tui.deploy.format import domain_lines, domain_state, record_line, service_lines
 from svc_tui.terminal import stderr, stdout
 
 domain = typer.Typer(help="Show and check the domains of the project.")
@@ -26,7 +26,7 @@ def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
     else:
         with project_service() as (client, project):
             listed = client.call("GET", f"/v1/projects/{project.name}/domains")
-        lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+        lines = domain_lines(project.name, listed)
         add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
         note = "" if listed["domains"] else add
     if note and not as_json:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,17 +15,18 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
-from engine.timeline.query import RecordFilter, TimelineFollower, open_reader, select
+from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
 from svc_tui.commands.options import flag, option, resource_names
 from svc_tui.logs import (
     AGE_EXAMPLES,
     LogFormatter,
-    RemoteLogs,
     ServiceOption,
     complete_id,
+    local_pages,
     open_timeline,
     parse_age,
+    remote_pages,
     resolve_target,
 )
 from svc_tui.terminal import stderr, stdout
@@ -34,7 +35,6 @@ from svc_tui.terminal.units import plural
 
 DEFAULT_TAIL = 100
 MAX_CURSOR = (1 << 63) - 1
-POLL_SECONDS = 0.05
 TREE_WIDTH = 120
 """Width of a tree that is not printed on a terminal."""
 
@@ -119,26 +119,19 @@ def logs(
         filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
         filters |= {"since": seconds, "until": older}
         name, pattern = load(root).name, record_filter.pattern
-        RemoteLogs(
-            credentials, name, show, _warn_dropped, filters=filters, pattern=pattern, tail=tail, follow=follow
-        ).run()
+        pages = remote_pages(credentials, name, filters, pattern=pattern, tail=tail, follow=follow)
     else:
         _check_resource(root, resource, path)
-        has_records = path.exists()
-        if not has_records:
+        if not path.exists():
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        since_ns, until_ns = _time_of_age(seconds), _time_of_age(older)
-        selected = replace(record_filter, since_ns=since_ns, until_ns=until_ns)
-        position = cursor or 0
-        # After "no records yet", records that are written before the first poll must not be skipped.
-        for page in select(path, selected, after=cursor, tail=tail) if has_records else ():
-            _warn_dropped(page.dropped)
-            show(page.entries)
-            position = page.position
-        if follow:
-            _follow(TimelineFollower(path, record_filter, position), show)
+            tail = None  # Records that are written from now on are all new.
+        selected = replace(record_filter, since_ns=_time_of_age(seconds), until_ns=_time_of_age(older))
+        pages = local_pages(path, selected, after=cursor, tail=tail, follow=follow)
+    for page in pages:
+        _warn_dropped(page.dropped)
+        show(page.entries)
     stdout.styled_lines(list(formatter.flush()))
     if not count and tail != 0:
         stderr.note("no matching records")
@@ -161,29 +154,21 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
     from screens.logs.trace import lines
 
-    entries: list[StoredRecord] = []
     credentials = resolve_target(root, service)
     request = complete_id(root, credentials, request)
     if credentials is not None:
-        filters = {"request": request}
-        RemoteLogs(credentials, load(root).name, entries.extend, _warn_dropped, filters=filters).run()
-    elif path.exists():
-        for page in select(path, RecordFilter(request_id=request)):
-            entries += page.entries
+        pages = remote_pages(credentials, load(root).name, {"request": request})
+    else:
+        pages = local_pages(path, RecordFilter(request_id=request))
+    entries: list[StoredRecord] = []
+    for page in pages:
+        _warn_dropped(page.dropped)
+        entries += page.entries
     if not entries:
         stderr.note("no matching records")
         return
     width = shutil.get_terminal_size((TREE_WIDTH, 0)).columns
     stdout.styled_lines(toned(lines([to_json(entry) for entry in entries], width)))
-
-
-def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:
-    while True:
-        page = follower.poll()
-        _warn_dropped(page.dropped)
-        show(page.entries)
-        if not page.more:
-            stdout.pause(POLL_SECONDS)
 
 
 def _cursor(text: str) -> int:

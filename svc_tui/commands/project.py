@@ -56,7 +56,7 @@ def new(
 
 
 def _prompt(template: str) -> tuple[str, str]:
-    """Ask for the name and the template. Raises `NotInteractive`."""
+    """Ask for the name and the template. Raises `InvalidUsage`."""
     name = prompt.line("name", "Pass the name: `svc new my-app`.")
     width = max(map(len, TEMPLATES))
     for known, summary in TEMPLATES.items():

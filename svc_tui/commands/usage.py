@@ -7,8 +7,8 @@ import termios
 import time
 import tty
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
@@ -148,34 +148,17 @@ _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _MAX_KEY_BYTES = 64
 
 
-class LiveScreen:
-    """The alternate screen, until the end of the context. It needs a terminal on stdin and stdout."""
-
-    def __enter__(self) -> "LiveScreen":
-        self._input = sys.stdin.fileno()
-        self._modes = termios.tcgetattr(self._input)
-        tty.setcbreak(self._input)
-        stdout.control(_ENTER)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def _alternate_screen(stream: int) -> Iterator[None]:
+    """Show the alternate screen of the terminal of a stream, which gives single keys, within the context."""
+    modes = termios.tcgetattr(stream)
+    tty.setcbreak(stream)
+    stdout.control(_ENTER)
+    try:
+        yield
+    finally:
         stdout.control(_LEAVE)
-        termios.tcsetattr(self._input, termios.TCSADRAIN, self._modes)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and lines of the terminal."""
-        return os.get_terminal_size(self._input)  # The variables COLUMNS and LINES do not change.
-
-    def draw(self, lines: Sequence[Styled]) -> None:
-        """Replace the contents of the screen. What does not fit is omitted."""
-        stdout.redraw(lines[: self.size[1]])
-
-    def key(self, seconds: float) -> str:
-        """Return the next key, or an empty text after a time. The end of the input is `q`."""
-        if not select.select([self._input], [], [], seconds)[0]:
-            return ""
-        return os.read(self._input, _MAX_KEY_BYTES).decode(errors="replace") or "q"
+        termios.tcsetattr(stream, termios.TCSADRAIN, modes)
 
 
 REFRESH_SECONDS = 2.0
@@ -230,19 +213,22 @@ def _read_window(run: RunSql, seconds: int) -> Activity:
         raise
 
 
-def _live(run: RunSql, seconds: int, sort: str, where: str) -> None:
-    activity, problem, read_at = _read_window(run, seconds), "", time.monotonic()
-    with LiveScreen() as screen:
+def _live(run: RunSql, window: int, sort: str, where: str) -> None:
+    activity, problem, read_at = _read_window(run, window), "", time.monotonic()
+    stream = sys.stdin.fileno()
+    with _alternate_screen(stream):
         while True:
-            columns, lines = screen.size
-            screen.draw(_screen(activity.sorted(sort), sort, problem or where, columns, lines))
-            key = screen.key(max(0.0, read_at + REFRESH_SECONDS - time.monotonic()))
+            columns, lines = os.get_terminal_size(stream)  # The variables COLUMNS and LINES do not change.
+            stdout.redraw(_screen(activity.sorted(sort), sort, problem or where, columns, lines)[:lines])
+            seconds, key = max(0.0, read_at + REFRESH_SECONDS - time.monotonic()), ""
+            if select.select([stream], [], [], seconds)[0]:
+                key = os.read(stream, _MAX_KEY_BYTES).decode(errors="replace") or "q"  # At the end of input.
             if key in ("q", "\x1b", "\x04"):
                 return
             sort = _KEYS.get(key, sort)
             if not key:
                 try:
-                    activity, problem = _read_window(run, seconds), ""
+                    activity, problem = _read_window(run, window), ""
                 except SvcError as error:
                     problem = error.message
                 read_at = time.monotonic()

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
-from engine.manifest.model import Resource
-from screens.board.deployment import DeployPlan, DeployProgress, Document, OnProgress
+from screens.board.deployment import DeployPlan, Document
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import Difference, differences
+from svc_tui.deploy.format import DeployProgress, Difference, OnProgress, differences
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
@@ -55,8 +53,7 @@ class ConsoleDeployer:
         from svc_tui.deploy import uploader
 
         project = load(self._files.root)
-        width = max(map(len, project.resources), default=0)
-        self._reporter = reporter = _ProgressReporter(on_progress, width)
+        self._reporter = reporter = _ProgressReporter(on_progress)
         with self._lock:
             self._planned = None
             login = self._login()
@@ -147,9 +144,8 @@ def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) ->
 class _ProgressReporter:
     """Reports the progress of a deploy; raises `SvcError` at the next step after `cancel`."""
 
-    def __init__(self, on_progress: OnProgress, name_width: int = 0) -> None:
+    def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress
-        self._name_width = name_width
         self._canceled = False
         self._committing = False
 
@@ -167,18 +163,7 @@ class _ProgressReporter:
         self.raise_if_canceled()
         self._committing = True
 
-    def building(self, resource: str, line: str) -> None:
-        self._on_progress(DeployProgress("build", f"{resource:<{self._name_width}}  {line}", transient=True))
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        from svc_tui.deploy.build import built_line
-
-        line = built_line(resource, artifact, seconds, self._name_width, unchanged=unchanged)
-        self._on_progress(DeployProgress("build", line))
-
-    def uploading(self, done: int, total: int) -> None:
-        self.raise_if_canceled()
-        self._on_progress(DeployProgress("upload", f"{size(done)} of {size(total)}", transient=True))
-
-    def step(self, step: str, text: str) -> None:
-        self._on_progress(DeployProgress("policy" if step == "policy" else "activate", text))
+    def __call__(self, event: DeployProgress) -> None:
+        if event.step == "upload":
+            self.raise_if_canceled()
+        self._on_progress(event)

@@ -12,12 +12,15 @@ from pathlib import Path
 from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.manifest.problems import did_you_mean
+from svc_tui.client import Client
 from svc_tui.client.credentials import (
+    TIMEOUT_SECONDS,
     CredentialStore,
     NotLoggedIn,
     check_encryption,
     current_project,
-    login_client,
+    is_claimed,
+    log_in,
     open_client,
     service_url,
 )
@@ -37,13 +40,13 @@ class LoginActions:
         if os.environ.get("SVC_TOKEN"):
             hint = "Unset SVC_TOKEN and start svc again to log in."
             raise SvcError("SVC_TOKEN is set and overrides saved sessions", hint)
-        with login_client(_checked(url)) as client:
-            return client.is_claimed()
+        with Client(_checked(url), "", TIMEOUT_SECONDS) as client:
+            return is_claimed(client)
 
     def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
         """Log in, or create the first owner with the claim code. Save the session; return its key."""
-        with login_client(_checked(url)) as client:
-            login = client.login(user, password, code)
+        with Client(_checked(url), "", TIMEOUT_SECONDS) as client:
+            login = log_in(client, user, password, code)
         logins = CredentialStore.from_environment(os.environ)
         logins.save(login)
         if (project := current_project()) is not None:

@@ -11,7 +11,6 @@ from engine.artifact import Artifact
 from engine.build.builder import Builder
 from engine.manifest.model import Project, Resource
 from svc_tui.composition import lanes
-from svc_tui.terminal.units import duration
 
 T = TypeVar("T")
 
@@ -59,10 +58,3 @@ async def build_resource(
     return await builder.build(
         resource, root, lambda line: report(line.removeprefix(prefix)), remember=True
     ), False
-
-
-def built_line(resource: Resource, artifact: Artifact, seconds: float, width: int, *, unchanged: bool) -> str:
-    """Return the line of a built resource; `width` is the length of the longest resource name."""
-    digest = getattr(artifact, "digest", "")
-    result = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-    return f"{resource.name:<{width}}  {resource.lane:<6}  sha256:{digest[:12]}…  {result}"

@@ -1,6 +1,6 @@
 """Text of deploys and deployments: changes, addresses and times."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -8,6 +8,21 @@ from typing import Any, Literal
 from rich.text import Text
 
 from svc_tui.terminal.units import size
+
+Step = Literal["build", "upload", "policy", "activate"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployProgress:
+    """A progress event of a step of a deploy. A `transient` one is replaced by the next event."""
+
+    step: Step
+    text: str
+    transient: bool = False
+
+
+OnProgress = Callable[[DeployProgress], None]
+"""Receives progress events on the thread of the deploy."""
 
 
 def plan_lines(plan: dict[str, Any]) -> list[Text]:
@@ -99,14 +114,21 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
 _DOMAIN_SIGNS = {"valid": ("● ", "green"), "waiting": ("◌ ", "yellow"), "failed": ("▲ ", "red")}
 
 
-def domain_lines(domains: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return one line per custom domain: its resource and its state."""
+def domain_lines(project: str, listed: Mapping[str, Any]) -> list[Text]:
+    """Return one line per custom domain with its resource and its state.
+
+    A line about the certificate of the project's addresses follows if its service serves with TLS.
+    """
+    domains, certificate = listed["domains"], listed["certificate"]
     name, resource = (max((len(each[key]) for each in domains), default=0) for key in ("name", "resource"))
     lines = []
     for each in domains:
         state, text = domain_state(each)
         columns = (f"{each['name']:<{name}}", "bold"), (f"  {each['resource']:<{resource}}  ", "cyan")
         lines.append(Text.assemble(_DOMAIN_SIGNS[state], *columns, text))
+    if certificate is not None:
+        repeated = certificate["detail"] in [each["certificate"]["detail"] for each in domains]
+        lines.append(certificate_line(project, certificate | ({"detail": ""} if repeated else {})))
     return lines
 
 
@@ -122,15 +144,6 @@ def domain_state(domain: Mapping[str, Any]) -> tuple[str, str]:
 def record_line(record: Mapping[str, str]) -> str:
     """Return a DNS record of the control API as a line."""
     return f"{record['type']:<5}  {record['name']}  {record['value']}"
-
-
-def certificate_lines(project: str, listed: Mapping[str, Any]) -> list[Text]:
-    """Return a line about the certificate of a project's addresses if its service serves with TLS."""
-    if listed["certificate"] is None:
-        return []
-    known = [each["certificate"]["detail"] for each in listed["domains"]]
-    repeated = listed["certificate"]["detail"] in known
-    return [certificate_line(project, listed["certificate"] | ({"detail": ""} if repeated else {}))]
 
 
 def certificate_line(name: str, certificate: dict[str, Any]) -> Text:

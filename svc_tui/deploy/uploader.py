@@ -1,4 +1,4 @@
-"""The client's part of a deploy: build, plan, upload, deploy. Each step is reported to a `DeployProgress`."""
+"""The client's part of a deploy: build, plan, upload, deploy. Each step reports its progress."""
 
 import asyncio
 import subprocess
@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from doors.tables.migrations import MIGRATIONS_FOLDER
 from doors.tables.migrations import find as find_migrations
 from doors.tables.migrations.drift import unmigrated
-from engine.artifact import Artifact, ComponentArtifact
+from engine.artifact import ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.control.access import Principal
@@ -27,7 +26,8 @@ from engine.manifest.model import Project, Resource
 from engine.service.policy import component_imports
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy.build import build_each, build_resource
-from svc_tui.deploy.format import certificate_state, domain_state
+from svc_tui.deploy.format import DeployProgress, OnProgress, certificate_state, domain_state
+from svc_tui.terminal.units import duration, size
 
 MAX_CONCURRENT_UPLOADS = 4
 CHUNK_BYTES = 256 << 10
@@ -37,22 +37,6 @@ BUSY_SECONDS = 0.1
 GIT_TIMEOUT_SECONDS = 10
 CERTIFICATE_SECONDS = 60
 """How long a deploy waits for new domains to reach the service, and for certificates."""
-
-
-class UploadProgress(Protocol):
-    """A listener for the steps of a deploy."""
-
-    def building(self, resource: str, line: str) -> None:
-        """Report a line of build progress."""
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Report a built resource; `unchanged`: from the build cache."""
-
-    def uploading(self, done: int, total: int) -> None:
-        """Report the uploaded and the total number of bytes."""
-
-    def step(self, step: str, text: str) -> None:
-        """Report a step of the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +90,15 @@ def drifted_mounts(client: Client, project: Project) -> list[DrawnMount]:
     return drift((DrawnMount(**mount) for mount in live["drawn"]), project)
 
 
-async def build(project: Project, cache: Path, progress: UploadProgress) -> Bundle:
+async def build(project: Project, cache: Path, progress: OnProgress) -> Bundle:
     """Build every resource. Raises the first `SvcError`."""
 
     async def build_one(builder: Builder, resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
-        started, report = time.monotonic(), partial(progress.building, resource.name)
+        started, name = time.monotonic(), resource.name
+
+        def report(line: str) -> None:
+            progress(DeployProgress("build", f"{name}: {line}", transient=True))
+
         # A command may read what the key of the cache lacks, such as ignored files, and those beside workdir.
         cached = resource.build is None
         artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
@@ -121,10 +109,13 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
 
             with error_context(resource.name):
                 check_component(artifact.component)
-        progress.built(resource, artifact, time.monotonic() - started, unchanged=unchanged)
+        result = "unchanged" if unchanged else f"built in {duration(int((time.monotonic() - started) * 1e9))}"
+        digest = f"sha256:{getattr(artifact, 'digest', '')[:12]}…"
+        progress(DeployProgress("build", f"{name:<{width}}  {resource.lane:<6}  {digest}  {result}"))
         packed = await asyncio.to_thread(pack_compressed, artifact)
         return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
+    width = max(map(len, project.resources), default=0)
     # The artifacts are those of this manifest, whatever is saved during the build.
     manifest = (project.root / MANIFEST).read_text(encoding="utf-8-sig")
     async with build_each(project, cache, build_one) as builds:
@@ -183,7 +174,7 @@ def upload_size(bundle: Bundle, digests: list[str]) -> int:
     return sum(_size(contents[Digest(digest)]) for digest in digests)
 
 
-def upload(client: Client, bundle: Bundle, missing: list[str], progress: UploadProgress) -> int:
+def upload(client: Client, bundle: Bundle, missing: list[str], progress: OnProgress) -> int:
     """Upload missing blobs, package documents last; return their bytes. Interrupted uploads resume."""
     contents = bundle.contents()
     documents = {digest for digest, _ in bundle.packages.values()}
@@ -194,17 +185,17 @@ def upload(client: Client, bundle: Bundle, missing: list[str], progress: UploadP
         with ThreadPoolExecutor(MAX_CONCURRENT_UPLOADS, thread_name_prefix="upload") as threads:
             for digest in threads.map(lambda blob: _send(client, bundle.project, blob, contents), group):
                 sent += sizes[digest]
-                progress.uploading(sent, total)
+                progress(DeployProgress("upload", f"{size(sent)} of {size(total)}", transient=True))
     return total
 
 
 def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, bytes | Path]) -> str:
     content = contents[Digest(digest)]
-    size, offset = _size(content), 0
+    total, offset = _size(content), 0
     path = f"/v1/projects/{project}/blobs/{digest}"
     for attempt in range(MAX_ATTEMPTS):
         try:
-            params = {"size": size, "offset": offset}
+            params = {"size": total, "offset": offset}
             client.call("PUT", path, content=_chunks(content, offset), params=params)
             return digest
         except ApiError as error:
@@ -213,7 +204,7 @@ def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, b
             if error.code == "upload-busy":
                 time.sleep(BUSY_SECONDS * 2**attempt)
             # A blob of which all bytes were received is not complete before a request that ends there.
-            offset = min(client.call("GET", path)["received"], size)
+            offset = min(client.call("GET", path)["received"], total)
     raise AssertionError
 
 
@@ -221,7 +212,7 @@ def deploy(
     client: Client,
     bundle: Bundle,
     revision: int | None,
-    progress: UploadProgress,
+    progress: OnProgress,
     *,
     commit: str,
     message: str,
@@ -254,11 +245,11 @@ def deploy(
     return _deploy(client, bundle.project, body, progress)
 
 
-def _deploy(client: Client, project: str, body: dict[str, Any], progress: UploadProgress) -> dict[str, Any]:
+def _deploy(client: Client, project: str, body: dict[str, Any], progress: OnProgress) -> dict[str, Any]:
     for line in client.lines("POST", f"/v1/projects/{project}/deployments", body=body):
         if "done" in line:
             return dict(line["done"])
-        progress.step(line["step"], line["text"])
+        progress(DeployProgress("policy" if line["step"] == "policy" else "activate", line["text"]))
     raise SvcError(
         "lost the connection to the service during the deploy; it may be live",
         "Run `svc deployments` to check, then deploy again if needed.",

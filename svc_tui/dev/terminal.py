@@ -13,7 +13,7 @@ from rich.text import Text
 
 from engine.control.discovery import ControlEndpoint
 from engine.control.routes.state import dev_url
-from engine.control.schemas.deployments import AddressOut
+from engine.control.schemas import AddressOut
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR

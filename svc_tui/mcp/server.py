@@ -20,12 +20,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from engine.artifact import Artifact
 from engine.control.schemas.manifest import ManifestOut
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import load
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project
 from svc_tui import version
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
@@ -157,7 +156,7 @@ class ProjectTools:
         credentials = CredentialStore.from_environment(os.environ).get(self._root)
         with open_client(credentials) as client:
             cache = Home.from_environment(os.environ).cache()
-            bundle = asyncio.run(uploader.build(load(self._root), cache, _Silent()))
+            bundle = asyncio.run(uploader.build(load(self._root), cache, lambda _: None))
             document = uploader.plan(client, bundle)
         return {key: document[key] for key in ("live", "changes", "migrations")}
 
@@ -184,18 +183,6 @@ class ProjectTools:
                 yield found, project
         else:
             raise SvcError("svc dev does not run in this project", "Start it in another terminal: svc dev")
-
-
-class _Silent:
-    """A reporter of a build that prints nothing."""
-
-    def building(self, resource: str, line: str) -> None: ...
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None: ...
-
-    def uploading(self, done: int, total: int) -> None: ...
-
-    def step(self, step: str, text: str) -> None: ...
 
 
 def run(tools: ProjectTools) -> None:

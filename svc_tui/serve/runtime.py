@@ -440,11 +440,8 @@ class Runtime:
         closing.push_async_callback(self.monitor.aclose)
 
     def _create_deployer(self, key: SecretsKey) -> Deployer:
-        settings, data, in_fleet = (
-            self._settings,
-            self._settings.data,
-            isinstance(self._bucket, JetStreamBucket),
-        )
+        settings, in_fleet = self._settings, isinstance(self._bucket, JetStreamBucket)
+        data = settings.data
         deployer = Deployer(
             self._bucket,
             unpacked=data / "unpacked",

@@ -13,18 +13,14 @@ from svc_tui.terminal import stderr
 MAX_LINE_CHARS = 4096
 
 
-class NotInteractive(InvalidUsage):
-    """A prompt without a terminal to show it on."""
-
-
 def line(question: str, hint: str, default: str = "") -> str:
-    """Ask for a line; an empty answer selects `default`. Raises `NotInteractive` with the `hint`."""
+    """Ask for a line; an empty answer selects `default`. Raises `InvalidUsage` with the `hint`."""
     _require_terminal(question, hint)
     return _read_answer(question, default)
 
 
 def confirm(question: str, *, yes: bool = False) -> None:
-    """Ask for confirmation, unless `yes`. Raises `SvcError` for another answer, and `NotInteractive`."""
+    """Ask for confirmation, unless `yes`. Raises `SvcError` for another answer, and `InvalidUsage`."""
     if yes:
         return
     _require_terminal(question, "Pass --yes.")
@@ -33,7 +29,7 @@ def confirm(question: str, *, yes: bool = False) -> None:
 
 
 def secret(question: str, hint: str) -> str:
-    """Ask for a secret without echo. Raises `NotInteractive` with the `hint`."""
+    """Ask for a secret without echo. Raises `InvalidUsage` with the `hint`."""
     _require_terminal(question, hint)
     try:
         return getpass.getpass(f"{question}: ")
@@ -44,7 +40,7 @@ def secret(question: str, hint: str) -> str:
 def new_secret(question: str, hint: str, problem_of: Callable[[str], str]) -> str:
     """Ask for a new secret until `problem_of` returns "" for it and a second answer is the same.
 
-    Raises `NotInteractive` with the `hint`.
+    Raises `InvalidUsage` with the `hint`.
     """
     while True:
         first = secret(question, hint)
@@ -80,4 +76,4 @@ def _read_answer(question: str, default: str = "") -> str:
 
 def _require_terminal(question: str, hint: str) -> None:
     if not sys.stdin.isatty():
-        raise NotInteractive(f'cannot prompt for "{question}": stdin is not a terminal', hint)
+        raise InvalidUsage(f'cannot prompt for "{question}": stdin is not a terminal', hint)

@@ -8,16 +8,15 @@ from typing import Any
 import httpx
 
 from engine.alerts.alerts import Target
-from engine.artifact import Artifact
 from engine.certificates.settings import AcmeSettings
 from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
 from engine.manifest.egress import Collector
 from engine.manifest.load import load
-from engine.manifest.model import Resource
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
+from svc_tui.deploy.format import DeployProgress
 from svc_tui.serve.runtime import ServiceSettings
 from svc_tui.serve.server import run_service
 from tests.engine.control.service import quick
@@ -41,15 +40,11 @@ class RecordingReporter:
         self.steps: list[str] = []
         self.unchanged: list[bool] = []
 
-    def building(self, resource: str, line: str) -> None: ...
-
-    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        self.unchanged.append(unchanged)
-
-    def uploading(self, done: int, total: int) -> None: ...
-
-    def step(self, step: str, text: str) -> None:
-        self.steps.append(step)
+    def __call__(self, event: DeployProgress) -> None:
+        if event.step == "build" and not event.transient:
+            self.unchanged.append(event.text.endswith("unchanged"))
+        elif event.step in ("policy", "activate"):
+            self.steps.append(event.step)
 
 
 class Hosted:

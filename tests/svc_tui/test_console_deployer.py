@@ -8,10 +8,10 @@ import pytest
 
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
-from screens.board.deployment import DeployProgress, live_addresses
+from screens.board.deployment import live_addresses
 from svc_tui.client.credentials import Credentials
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
-from svc_tui.deploy.format import differences, rollback_text
+from svc_tui.deploy.format import DeployProgress, differences, rollback_text
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from svc_tui.client import Unreachable, discovery
 from svc_tui.client.credentials import Credentials
 from svc_tui.client.discovery import ensure_usable, service_client
 from svc_tui.console.engine import ServiceProject
-from svc_tui.logs import RemoteLogs
+from svc_tui.logs import remote_pages
 from svc_tui.main import run
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, static_shop
@@ -148,10 +148,10 @@ def test_open_console_leaves_the_folder_of_a_service_that_stopped(tmp_path: Path
     folder = tmp_path / "data"
     login = Credentials(str(folder), folder=folder)
     console = ServiceProject(login, "shop")
-    reader = RemoteLogs(login, "shop", lambda records: None, lambda count: None, follow=True)
+    pages = remote_pages(login, "shop", {}, follow=True)
     with service(folder):
         assert console.connect().url
-    for lost in (console.connect, reader.run):
+    for lost in (console.connect, lambda: next(pages)):
         with pytest.raises(Unreachable, match="is stopped") as caught:
             lost()
         assert caught.value.hint == f"Start it: svc serve --data {folder}"

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui import version
 from svc_tui.client import Client
 from svc_tui.client.credentials import (
     SESSIONS_FILE,
     Credentials,
     CredentialStore,
-    InvalidUrl,
-    LoginClient,
     NotLoggedIn,
     check_encryption,
+    is_claimed,
+    log_in,
     service_url,
 )
 from svc_tui.console.start import LoginActions
@@ -227,7 +227,7 @@ def test_login_with_an_unwritable_home_fails(
     ],
 )
 def test_service_url_of_invalid_text_raises(svc: Svc, typed: str) -> None:
-    with pytest.raises(InvalidUrl):
+    with pytest.raises(InvalidUsage):
         service_url(typed)
     if typed:
         assert svc("login", typed, "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 2
@@ -343,7 +343,7 @@ def test_login_at_a_service_of_another_version_names_both_versions(
             return health
 
     with pytest.raises(SvcError) as exc_info:
-        LoginClient(Stub()).is_claimed()  # type: ignore[arg-type]
+        is_claimed(Stub())  # type: ignore[arg-type]
     expected = f"version mismatch: this is svc {version()}, https://svc.example.com runs {service_version}"
     assert (exc_info.value.message, exc_info.value.hint) == (expected, "Install the same version on both.")
 
@@ -403,4 +403,4 @@ def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
 def test_claim_with_short_password_names_its_length_before_calling_the_service() -> None:
     client = Client("http://localhost:1", "", 1.0)
     with client, pytest.raises(SvcError, match="the password has 5 characters; at least 10 are required"):
-        LoginClient(client).login("ann", "short", "code")
+        log_in(client, "ann", "short", "code")

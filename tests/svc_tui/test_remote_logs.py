@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine.timeline.record import LineRecord, StoredRecord
 from engine.timeline.recorder import TimelineStore
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
-from svc_tui.logs import RemoteLogs
+from svc_tui.logs import remote_pages
 from tests.support.waiting import until
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
@@ -54,12 +54,7 @@ class Reader:
         self.dropped: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, token=hosted.token)
-        self._logs = RemoteLogs(login, "shop", self._show, self.dropped.append, **payload)
-
-    def _show(self, entries: Sequence[StoredRecord]) -> None:
-        self.shown += entries
-        if self._enough in self.texts[-1:]:
-            raise Enough
+        self._pages = remote_pages(login, "shop", **{"filters": {}, **payload})
 
     @property
     def texts(self) -> list[str]:
@@ -67,7 +62,11 @@ class Reader:
         return [record.text for record in records if isinstance(record, LineRecord)]
 
     def run(self) -> list[str]:
-        self._logs.run()
+        for page in self._pages:
+            self.shown += page.entries
+            self.dropped += [page.dropped] if page.dropped else []
+            if self._enough in self.texts[-1:]:
+                raise Enough
         return self.texts
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from engine.control.routes.operation import MEDIA_TYPE
 from svc_tui.client import ApiError, Client
+from svc_tui.deploy.format import DeployProgress
 from tests.support.waiting import until
 from tests.svc_tui.hosted import PASSWORD, Hosted, RecordingReporter, deploy, static_shop
 
@@ -113,8 +114,8 @@ def follow(path: str) -> Callable[[Revocable], None]:
 
 def long_deploy(revocable: Revocable) -> None:
     class Revoking(RecordingReporter):
-        def step(self, step: str, text: str) -> None:
-            if "migrations" in text:
+        def __call__(self, event: DeployProgress) -> None:
+            if "migrations" in event.text:
                 revocable.revoke()
 
     with TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.manager import PREFIX
 from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
-from svc_tui.deploy.format import certificate_lines
+from svc_tui.deploy.format import domain_lines
 from tests.support.knot import name_server
 from tests.support.pebble import Pebble, authority
 from tests.support.waiting import until
@@ -178,7 +178,7 @@ def test_certificate_without_one_address_is_shown_with_its_end_and_the_address(
 
         until(lambda: bool(listed()["certificate"]["detail"]))
         assert names(wait_for(hosted.public, "shop.apps.example")) == {"shop.apps.example"}
-        (line,) = certificate_lines("shop", listed())
+        (line,) = domain_lines("shop", listed())
         assert re.match(r"▲ shop  certificate until 2\d{3}-\d\d-\d\d, but not for all names: ", line.plain)
         assert f"http://{SHOP}" in line.plain and "; the next try is at 2" in line.plain
         for name, state in ((SHOP, "failed"), ("shop.apps.example", "valid")):

@@ -1,30 +1,160 @@
 """Routes for the claim code, login, logout, passwords, API tokens and users.
 
 An owner of every project (`*`) creates and removes users. An owner of one project assigns roles in it and
-sees its users. Users manage their own tokens.
+sees its users. Users manage their own tokens. Times are ISO 8601 in UTC. `roles` maps projects to roles; `*`
+stands for every project.
 """
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from pydantic import Field, StringConstraints
 from quart import request
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Role
 from engine.control.app import Routes, principal, require
-from engine.control.auth.accounts import AccountConflict, Accounts, User
+from engine.control.auth.accounts import MAX_LENGTH, MAX_ROLES, MIN_LENGTH, AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
-from engine.control.auth.sessions import DAY_NS, SECOND_NS, Session, Sessions
+from engine.control.auth.sessions import DAY_NS, SECOND_NS, TOKEN_NAME_PATTERN, Session, Sessions
 from engine.control.errors import NotFound
-from engine.control.schemas import QueryModel
-from engine.control.schemas import accounts as types
+from engine.control.schemas import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.http.connection_limits import client_key
+from engine.manifest.schema import NAME_LENGTH, NAME_PATTERN
 from engine.timeline.record import utc
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
 LOG_IN_HINT = "Log in with a user name and password (`svc login URL`) and unset SVC_TOKEN if set."
 """Hint for requests that API tokens may not make."""
+
+
+SCOPE_PATTERN = rf"^(\*|{NAME_PATTERN[1:-1]})$"
+MAX_TOKEN_DAYS = 365
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
+Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=NAME_LENGTH)]
+TokenName = Annotated[str, StringConstraints(pattern=TOKEN_NAME_PATTERN)]
+Password = Annotated[str, StringConstraints(max_length=MAX_LENGTH)]
+NewPassword = Annotated[str, StringConstraints(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
+Roles = Annotated[dict[Scope, Role], Field(max_length=MAX_ROLES)]
+
+
+class ClaimCheck(StrictModel):
+    """The claim code of a service."""
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class ClaimRequest(ClaimCheck):
+    """The claim code, and the first owner's credentials."""
+
+    user: Name
+    password: NewPassword
+
+
+class ClaimOut(StrictModel):
+    """Whether the service has an owner."""
+
+    claimed: bool
+
+
+class LoginRequest(StrictModel):
+    """A user name and a password."""
+
+    user: Name
+    password: Password
+
+
+class SessionOut(StrictModel):
+    """A new session. `token` is only returned here."""
+
+    token: str
+    user: str
+    roles: dict[str, Role]
+    expires: str
+
+
+class WhoamiOut(StrictModel):
+    """The caller. `token` is the name of the API token in use; `expires` is when the credentials expire."""
+
+    user: str
+    token: str | None
+    roles: dict[str, Role]
+    expires: str | None
+
+
+class RevokedOut(StrictModel):
+    """How many sessions or tokens were revoked, or users removed."""
+
+    revoked: int
+
+
+class PasswordRequest(StrictModel):
+    """The current and the new password."""
+
+    old: Password
+    new: NewPassword
+
+
+class TokenRequest(StrictModel):
+    """A new API token: its role, projects and lifetime in days."""
+
+    name: TokenName
+    role: Role
+    projects: Annotated[list[Scope], Field(min_length=1, max_length=MAX_ROLES)]
+    days: Annotated[int, Field(ge=1, le=MAX_TOKEN_DAYS)] = 90
+
+
+class TokenOut(StrictModel):
+    """An API token, without its secret. `used` is its latest use, to the hour."""
+
+    name: str
+    role: Role
+    projects: list[str]
+    created: str
+    expires: str
+    used: str | None
+
+
+class NewTokenOut(TokenOut):
+    """A new API token. `token` is only returned here."""
+
+    token: str
+
+
+class TokenList(StrictModel):
+    """The caller's API tokens."""
+
+    tokens: list[TokenOut]
+
+
+class UserOut(StrictModel):
+    """A user and their roles, as far as the caller may see them."""
+
+    name: str
+    roles: dict[str, Role]
+    created: str
+
+
+class UserList(StrictModel):
+    """Users, sorted by name."""
+
+    users: list[UserOut]
+
+
+class UserRequest(StrictModel):
+    """A new user with roles, or a new password of an existing user."""
+
+    password: NewPassword
+    roles: Roles = Field({})
+
+
+class RoleRequest(StrictModel):
+    """A role."""
+
+    role: Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,43 +214,43 @@ def blueprint(services: AuthServices) -> Routes:
     accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 
     @routes.get("/v1/claim", public=True)
-    async def claimed() -> types.ClaimOut:
+    async def claimed() -> ClaimOut:
         """Return whether the service has an owner."""
-        return types.ClaimOut(claimed=await accounts.claimed())
+        return ClaimOut(claimed=await accounts.claimed())
 
     @routes.post("/v1/claim", public=True)
-    async def claim(data: types.ClaimRequest) -> types.SessionOut:
+    async def claim(data: ClaimRequest) -> SessionOut:
         """Create the first owner, with the claim code that the service printed at its start."""
         with throttle.attempt(_client_key()):
             user = await accounts.claim(data.code, data.user, data.password)
         return await _opened(user)
 
     @routes.post("/v1/claim/check", public=True)
-    async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
+    async def check_claim(data: ClaimCheck) -> ClaimOut:
         """Check a claim code, before a name and a password are entered."""
         with throttle.attempt(_client_key()):
             await accounts.check_claim(data.code)
-        return types.ClaimOut(claimed=False)
+        return ClaimOut(claimed=False)
 
     @routes.post("/v1/login", public=True)
-    async def login(data: types.LoginRequest) -> types.SessionOut:
+    async def login(data: LoginRequest) -> SessionOut:
         """Create a session."""
         return await _opened(await services.log_in(_client_key(), data.user, data.password))
 
     @routes.post("/v1/logout")
-    async def logout(query_args: LogoutQuery) -> types.RevokedOut:
+    async def logout(query_args: LogoutQuery) -> RevokedOut:
         """Revoke the current session or token, or all sessions of the user."""
         if query_args.everywhere:
-            return types.RevokedOut(revoked=await sessions.revoke_sessions(await services.require_user()))
+            return RevokedOut(revoked=await sessions.revoke_sessions(await services.require_user()))
         exists = await services.session() is not None
         await sessions.revoke(_token())
-        return types.RevokedOut(revoked=int(exists))
+        return RevokedOut(revoked=int(exists))
 
     @routes.get("/v1/whoami")
-    async def whoami() -> types.WhoamiOut:
+    async def whoami() -> WhoamiOut:
         """Return the caller and their roles."""
         session, asking = await services.session(), principal()
-        return types.WhoamiOut(
+        return WhoamiOut(
             user=session.user if session else asking.name,
             token=session.name if session and session.kind == "token" else None,
             roles=dict(asking.roles),
@@ -128,17 +258,17 @@ def blueprint(services: AuthServices) -> Routes:
         )
 
     @routes.post("/v1/password")
-    async def password(data: types.PasswordRequest) -> types.RevokedOut:
+    async def password(data: PasswordRequest) -> RevokedOut:
         """Change the caller's password and end all their other sessions."""
         user = await services.require_user()
         await services.log_in(_client_key(), user.name, data.old)
         changed = await accounts.set_password(user.name, data.new)
         await sessions.renew(_token(), changed)
-        return types.RevokedOut(revoked=await sessions.remove_invalidated(changed))
+        return RevokedOut(revoked=await sessions.remove_invalidated(changed))
 
-    async def _opened(user: User) -> types.SessionOut:
+    async def _opened(user: User) -> SessionOut:
         token, session = await sessions.create_session(user)
-        return types.SessionOut.from_value(session, token=token, roles=user.roles)
+        return SessionOut.from_value(session, token=token, roles=user.roles)
 
     return routes
 
@@ -157,54 +287,54 @@ def user_blueprint(services: AuthServices) -> Routes:
     accounts, sessions = services.accounts, services.sessions
 
     @routes.get("/v1/users")
-    async def list_users() -> types.UserList:
+    async def list_users() -> UserList:
         """List the users with a role in the caller's projects; an owner of every project sees all users."""
         owned = _owned()
         visible = [_visible(user, owned) for user in await accounts.users()]
-        return types.UserList(users=[user for user in visible if user.roles or owned is None])
+        return UserList(users=[user for user in visible if user.roles or owned is None])
 
     @routes.put("/v1/users/<user>", "owner")
-    async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
+    async def put_user(user: str, data: UserRequest) -> UserOut:
         """Create a user, or set an existing user's password, which ends their sessions."""
         await _person_or_local()
         if await accounts.find(user) is None:
-            return types.UserOut.from_value(await accounts.add(user, data.password, data.roles))
+            return UserOut.from_value(await accounts.add(user, data.password, data.roles))
         if data.roles:
             raise AccountConflict(f"the user {user} already exists", "Omit the roles to change the password.")
         changed = await accounts.set_password(user, data.password)
         await sessions.remove_invalidated(changed)
-        return types.UserOut.from_value(changed)
+        return UserOut.from_value(changed)
 
     @routes.delete("/v1/users/<user>", "owner")
-    async def remove_user(user: str) -> types.RevokedOut:
+    async def remove_user(user: str) -> RevokedOut:
         """Remove a user and end their sessions and tokens. One owner of every project must remain."""
         await _person_or_local()
         await accounts.remove(user)
-        return types.RevokedOut(revoked=1)
+        return RevokedOut(revoked=1)
 
     @routes.put("/v1/users/<user>/roles/<scope>")
-    async def put_role(user: str, scope: str, data: types.RoleRequest) -> types.UserOut:
+    async def put_role(user: str, scope: str, data: RoleRequest) -> UserOut:
         """Set a user's role in a project, or in every project (`*`)."""
         return await _set_role(user, scope, data.role)
 
     @routes.delete("/v1/users/<user>/roles/<scope>")
-    async def remove_role(user: str, scope: str) -> types.UserOut:
+    async def remove_role(user: str, scope: str) -> UserOut:
         """Remove a user's role in a project."""
         return await _set_role(user, scope, None)
 
-    async def _set_role(user: str, scope: str, role: Role | None) -> types.UserOut:
+    async def _set_role(user: str, scope: str, role: Role | None) -> UserOut:
         require(scope, "owner")
         await _person_or_local()
         return _visible(await accounts.set_role(user, scope, role), _owned())
 
     @routes.get("/v1/tokens")
-    async def list_tokens() -> types.TokenList:
+    async def list_tokens() -> TokenList:
         """List the caller's tokens, oldest first."""
         listed = await sessions.tokens(await services.require_user())
-        return types.TokenList(tokens=[types.TokenOut.from_value(token) for token in listed])
+        return TokenList(tokens=[TokenOut.from_value(token) for token in listed])
 
     @routes.post("/v1/tokens")
-    async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
+    async def create_token(data: TokenRequest) -> NewTokenOut:
         """Create a token. The caller must have at least its role in each of its projects."""
         user = await services.require_user()
         for project in data.projects:
@@ -212,15 +342,15 @@ def user_blueprint(services: AuthServices) -> Routes:
         secret, token = await sessions.create_token(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )
-        return types.NewTokenOut.from_value(token, token=secret)
+        return NewTokenOut.from_value(token, token=secret)
 
     @routes.delete("/v1/tokens/<token>")
-    async def remove_token(token: str) -> types.RevokedOut:
+    async def remove_token(token: str) -> RevokedOut:
         """Revoke one of the caller's tokens by name, immediately."""
         revoked = await sessions.revoke_token(await services.require_user(), token)
         if not revoked:
             raise NotFound(f"token {token[:60]!r} not found", "Run `svc token list` to list your tokens.")
-        return types.RevokedOut(revoked=revoked)
+        return RevokedOut(revoked=revoked)
 
     async def _person_or_local() -> None:
         """Raise `Forbidden` for API tokens, because the change would outlive the token."""
@@ -242,6 +372,6 @@ def _owned() -> set[str] | None:
     return owned
 
 
-def _visible(user: User, owned: set[str] | None) -> types.UserOut:
+def _visible(user: User, owned: set[str] | None) -> UserOut:
     roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
-    return types.UserOut.from_value(replace(user, roles=roles))
+    return UserOut.from_value(replace(user, roles=roles))

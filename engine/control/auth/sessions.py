@@ -22,6 +22,7 @@ from engine.control.auth.accounts import AccountConflict, Accounts, User
 
 Kind = Literal["session", "token"]
 PREFIX = "sessions/"
+TOKEN_NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,38}$"
 SECOND_NS = 1_000_000_000
 DAY_NS = 24 * 3600 * SECOND_NS
 MAX_SESSION_NS = 90 * DAY_NS

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import known
 from engine.control.schemas import QueryModel, StrictModel
 from engine.job_store import Job, JobState, JobStore
@@ -89,10 +89,9 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     """Return the routes. `store_of` returns the jobs of a project that is served, `wake` runs those due."""
     routes = Routes("jobs", __name__)
 
-    @routes.get("/v1/projects/<project>/jobs")
+    @routes.get("/v1/projects/<project>/jobs", "viewer")
     async def jobs(project: str, query_args: JobsQuery) -> JobList:
         """List jobs."""
-        require(project, "viewer")
         listed, counts = await known(store_of(project), project).list(
             state=query_args.state, after=query_args.after, limit=query_args.limit
         )
@@ -103,28 +102,25 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
             jobs=[JobOut.of(each) for each in listed],
         )
 
-    @routes.get("/v1/projects/<project>/jobs/<id>")
+    @routes.get("/v1/projects/<project>/jobs/<id>", "deployer")
     async def job(project: str, id: str) -> JobDetail:
         """Return a job with its body, which needs the role deployer: it can have data of users."""
-        require(project, "deployer")
         found = await known(store_of(project), project).find(id)
         body = found.body or b""
         encoded = None if found.text else base64.b64encode(body).decode()
         text = body.decode("utf-8", "replace") if found.text else None
         return JobDetail(**JobOut.of(found).model_dump(), body=text, base64=encoded)
 
-    @routes.post("/v1/projects/<project>/jobs/retry")
+    @routes.post("/v1/projects/<project>/jobs/retry", "deployer")
     async def retry(project: str, data: JobsRequest) -> JobsChanged:
         """Run jobs that wait or are dead now, with all their tries."""
-        require(project, "deployer")
         changed = await known(store_of(project), project).retry(data.ids)
         wake(project)
         return JobsChanged(changed=changed)
 
-    @routes.post("/v1/projects/<project>/jobs/remove")
+    @routes.post("/v1/projects/<project>/jobs/remove", "deployer")
     async def remove(project: str, data: JobsRemoval) -> JobsChanged:
         """Remove jobs. One that runs continues, and is not tried again."""
-        require(project, "deployer")
         return JobsChanged(changed=await known(store_of(project), project).remove(data.ids, data.state))
 
     return routes

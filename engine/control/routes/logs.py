@@ -75,15 +75,12 @@ class LogFilter(QueryModel):
             raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
         since_ns, until_ns = self.times()
         return RecordFilter(
-            self.resource,
-            self.request,
+            request_id=self.request,
             min_level=minimum,
-            text=self.text,
             statuses=_statuses(self.status) if self.status is not None else None,
-            roots=self.roots,
-            heads=self.heads,
             since_ns=since_ns,
             until_ns=until_ns,
+            **self.model_dump(include={"resource", "text", "roots", "heads"}),
         )
 
     def times(self) -> tuple[int | None, int | None]:

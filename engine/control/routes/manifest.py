@@ -45,20 +45,16 @@ class EditableManifest:
             error = broken
         return types.ManifestOut.from_project(self._good, digest=_digest(content), error=error)
 
-    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
-        """Return how changes would be written to svc.toml."""
-        return await asyncio.to_thread(self._edit, self._folder(project), changes)
-
-    async def write(
-        self, project: str, changes: Sequence[Change], digest: str, by: str
+    async def edit(
+        self, project: str, changes: Sequence[Change], digest: str | None, by: str
     ) -> types.ManifestEditOut:
-        """Write changes to svc.toml. Raises `ManifestChanged`."""
+        """Return how changes would be written to svc.toml; write them if the file has this digest.
+
+        Raises `ManifestChanged` if it has another one.
+        """
         return await asyncio.to_thread(self._edit, self._folder(project), changes, digest)
 
-    def _edit(
-        self, root: Path, changes: Sequence[Change], digest: str | None = None
-    ) -> types.ManifestEditOut:
-        """Plan changes, and write them if the file has this digest."""
+    def _edit(self, root: Path, changes: Sequence[Change], digest: str | None) -> types.ManifestEditOut:
         if digest is not None:
             _expect(read(root / MANIFEST), digest)
         edit = plan(root, changes)
@@ -85,29 +81,28 @@ class DeployedManifest:
         served = deployment.served(Path())
         return types.ManifestOut.from_project(served, digest=_digest_of(live), drawn=deployment.drawn)
 
-    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
-        """Return the lines of svc.toml that would have the effect of the changes."""
-        live, deployment = await self._live(project)
-        _, result = await asyncio.to_thread(_redrawn, deployment.served(Path()), changes, _digest_of(live))
-        return result
-
-    async def write(
-        self, project: str, changes: Sequence[Change], digest: str, by: str
+    async def edit(
+        self, project: str, changes: Sequence[Change], digest: str | None, by: str
     ) -> types.ManifestEditOut:
-        """Activate a deployment with the changed mounts. Raises as `Deployer.deploy`."""
+        """Return the lines of svc.toml that would have the effect of the changes.
+
+        With the digest of the live deployment, activate one with them. Raises as `Deployer.deploy`.
+        """
         live, deployment = await self._live(project)
+        before = deployment.served(Path())
         try:
-            if digest != _digest_of(live):
+            if digest not in (None, _digest_of(live)):
                 raise revision_conflict(project, live)
-            after, result = await asyncio.to_thread(_redrawn, deployment.served(Path()), changes, digest)
-            if result.diff:
+            after = await asyncio.to_thread(redrawn, before, changes)
+            diff = await asyncio.to_thread(mounts_diff, before, after)
+            if digest is not None and diff:
                 drawn = deployment.redrawn(after, by, time.time_ns())
                 live = await self._service.redeploy(drawn, live.revision)
         except RevisionConflict as conflict:
             raise RevisionConflict(
                 conflict.message, "Check the diff, which is planned again, then save again."
             ) from conflict
-        return result.model_copy(update={"digest": _digest_of(live)})
+        return await asyncio.to_thread(_edited, diff, before, changes, _digest_of(live))
 
     async def _live(self, project: str) -> tuple[Live, Deployment]:
         live = known(await self._service.history.live(project), project)
@@ -120,13 +115,6 @@ def _digest(content: bytes) -> str:
 
 def _digest_of(live: Live) -> str:
     return _digest(f"{live.deployment} {live.revision}".encode())
-
-
-def _redrawn(
-    project: Project, changes: Sequence[Change], digest: str
-) -> tuple[Project, types.ManifestEditOut]:
-    after = redrawn(project, changes)
-    return after, _edited(mounts_diff(project, after), project, changes, digest)
 
 
 def _edited(diff: str, before: Project, changes: Sequence[Change], digest: str) -> types.ManifestEditOut:
@@ -153,7 +141,7 @@ def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
     @routes.post("/v1/projects/<project>/manifest/plan", "deployer")
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
-        return await manifests.plan(project, data.changes)
+        return await manifests.edit(project, data.changes, None, principal().name)
 
     @routes.post("/v1/projects/<project>/manifest/write", "deployer")
     async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
@@ -161,6 +149,6 @@ def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
 
         409 if the file or the live deployment has changed since the plan.
         """
-        return await manifests.write(project, data.changes, data.digest, principal().name)
+        return await manifests.edit(project, data.changes, data.digest, principal().name)
 
     return routes

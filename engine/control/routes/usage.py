@@ -83,12 +83,14 @@ def quota_blueprint(service: "Deployer") -> Routes:
     @routes.put("/v1/projects/<project>/quota", "owner", scope=ALL_PROJECTS)
     async def set_quota(project: str, data: QuotaRequest) -> QuotaOut:
         """Change limits of a project, deployed or not. They apply from the next request."""
-        return QuotaOut.from_value(await service.set_quota(project, data.model_dump(exclude_unset=True)))
+        change = service.quotas.change(project, data.model_dump(exclude_unset=True))
+        return QuotaOut.from_value(await service.change(project, change))
 
     @routes.delete("/v1/projects/<project>/quota", "owner", scope=ALL_PROJECTS)
     async def remove_quota(project: str) -> QuotaOut:
         """Remove all limits of a project."""
-        return QuotaOut.from_value(await service.set_quota(project, dict.fromkeys(QuotaOut.model_fields)))
+        change = service.quotas.change(project, dict.fromkeys(QuotaOut.model_fields))
+        return QuotaOut.from_value(await service.change(project, change))
 
     return routes
 

@@ -1,9 +1,12 @@
 """Request and response models of the control API, and their base classes."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
+
+from engine.manifest.model import Project
 
 
 class StrictModel(BaseModel):
@@ -30,3 +33,31 @@ class QueryModel(BaseModel):
     """Query parameters. Unknown parameters are rejected; values are parsed from strings."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class AddressOut(StrictModel):
+    """A resource's URL if it is public, and the mounts that lead to it."""
+
+    resource: str
+    lane: str
+    url: str | None
+    mounted: list[str]
+
+    @classmethod
+    def of(cls, project: Project, url_of: Callable[[str, str], str]) -> "list[AddressOut]":
+        """Return the addresses of a project's resources."""
+        mounts = [
+            (mount.target, f"{name}:{mount.pattern}")
+            for name, each in project.resources.items()
+            for mount in each.mounts
+        ]
+        mounts += [(each.fallback, f"{name} as fallback") for name, each in project.resources.items()]
+        return [
+            cls(
+                resource=name,
+                lane=resource.lane,
+                url=url_of(project.name, name) if resource.public else None,
+                mounted=[mount for target, mount in mounts if target == name],
+            )
+            for name, resource in project.resources.items()
+        ]

@@ -36,7 +36,7 @@ def test_unloaded_guest_is_changed_without_loading_and_loaded_by_a_request(tmp_p
         assert len(runner._loaded) == 1
         version(running).unload()
         assert len(runner._loaded) == 0
-        await running.service.set_quota("shop", {"instances": 3})
+        await running.service.change("shop", running.service.quotas.change("shop", {"instances": 3}))
         await running.service.reload("shop")
         assert version(running).loaded is None
         assert running.service._site.status("shop", "web").state == "ready"

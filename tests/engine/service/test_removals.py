@@ -32,8 +32,8 @@ def test_a_removed_project_has_no_records_and_can_be_deployed_again(tmp_path: Pa
     async def scenario(running: Served) -> None:
         service = running.service
         await deploy(running, one)
-        await service.set_secret("shop", "KEY", "value")
-        await service.set_quota("shop", {"requests": 1000})
+        await service.change("shop", service.secrets.set("shop", "KEY", "value"))
+        await service.change("shop", service.quotas.change("shop", {"requests": 1000}))
         await service.domains.declare("shop", ["shop.example"])
         [domain] = (await service.domains.get("shop")).values()
         await service.domains.checked("shop", domain, reached=True, detail="")

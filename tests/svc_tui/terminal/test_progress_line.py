@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from svc_tui.commands.deploy import _TerminalProgress
+from svc_tui.deploy.format import DeployProgress
 from svc_tui.terminal import stderr, stdout
 from tests.svc_tui.terminal.test_prompt import Terminal
 
@@ -13,10 +14,10 @@ def test_upload_progress_replaces_its_line_and_is_cleared(monkeypatch: pytest.Mo
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     stderr.set_color("never")
-    progress = _TerminalProgress(4)
+    progress = _TerminalProgress()
     with progress.upload_line:
-        progress.uploading(1, 20_000_000)
-        progress.uploading(13_000_000, 20_000_000)
+        progress(DeployProgress("upload", "1 B of 19 MiB", transient=True))
+        progress(DeployProgress("upload", "12 MiB of 19 MiB", transient=True))
     lines = terminal.getvalue().split("\r\x1b[2K")
     assert lines == ["", "  1 B of 19 MiB", "  12 MiB of 19 MiB", ""]
 

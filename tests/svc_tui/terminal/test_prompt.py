@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import password_problem
 from svc_tui.terminal import prompt, stderr
 
@@ -32,7 +32,7 @@ def test_confirm_of_yes_returns(monkeypatch: pytest.MonkeyPatch, answer: str) ->
 
 def test_confirm_without_a_terminal_asks_for_yes_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    with pytest.raises(prompt.NotInteractive) as exc_info:
+    with pytest.raises(InvalidUsage) as exc_info:
         prompt.confirm("drop users?")
     assert exc_info.value.hint == "Pass --yes." and "stdin is not a terminal" in exc_info.value.message
 
