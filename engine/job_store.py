@@ -11,10 +11,9 @@ JobState = Literal["waiting", "running", "dead"]
 class Job:
     """A job: a request that svc sends to `path` of a resource.
 
-    `tries` is the number of tries that have begun, and `due` the time of the next one, the end of the claim
-    of a running one, or the death of a dead one. Times are in milliseconds of the Unix epoch. `request` is
-    the id of the last try that failed, and `error` why. `body` is None if it was not read. `text` is whether
-    it is JSON.
+    `tries` is the number of tries that have begun, and `due_ns` the time of the next one, the end of the
+    claim of a running one, or the death of a dead one. `request` is the id of the last try that failed, and
+    `error` why. `body` is None if it was not read. `text` is whether it is JSON.
     """
 
     id: str
@@ -23,8 +22,8 @@ class Job:
     _: KW_ONLY
     key: str | None
     state: JobState
-    added: int
-    due: int
+    added_ns: int
+    due_ns: int
     tries: int
     max_tries: int
     request: str

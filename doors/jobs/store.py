@@ -11,15 +11,7 @@ from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from engine.door import (
-    Caller,
-    DoorContext,
-    DoorRequest,
-    DoorResponse,
-    DoorTables,
-    ReadsTables,
-    Session,
-)
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, DoorTables, ReadsTables, Session
 from engine.errors import SvcError
 from engine.job_store import Ended, Job, JobState
 
@@ -200,30 +192,22 @@ class ProjectJobs:
         return await self._glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
 
     async def next_due(self) -> int | None:
-        """Return when a job is due, without opening the tables for writing; None without jobs."""
         due: int | None = await self._glance(_LOOK)
         return due or None
 
     async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
-        """Begin tries of jobs that are due, at most `count`, by the process `owner`.
-
-        Returns them, and when the next one is due. For other processes, a try that has not ended at `until`
-        counts as interrupted.
-        """
         claimed, following, _ = await self._run(
             (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
         )
         return [_job(row) for row in claimed["rows"]], following["rows"][0]["due"]
 
     async def body(self, job: Job) -> bytes | None:
-        """Return the body of a claimed job; None if the job was removed."""
         if job.body is not None:
             return job.body
         (found,) = await self._run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
         return _bytes(found["rows"][0]["body"]) if found["rows"] else None
 
     async def end(self, owner: str, ended: Ended) -> None:
-        """Store the end of a try of this process."""
         mine, log = (ended.id, owner), (ended.request, ended.error)
         if ended.done:
             await self._run((f"DELETE FROM _svc_jobs {_MINE}", mine))
@@ -233,10 +217,6 @@ class ProjectJobs:
             await self._run((_DIE, (*mine, *log)), (_OLDEST, ()))
 
     async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
-        """Make jobs due that other processes of this node had claimed: those have ended.
-
-        So are those of this process that are not `running`: the claim failed after it was stored.
-        """
         sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3), owner = ''
             WHERE state = 'running' AND substr(owner, 1, $1) = $2
             AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
@@ -245,7 +225,6 @@ class ProjectJobs:
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int
     ) -> tuple[Sequence[Job], dict[str, int]]:
-        """Return jobs after an id, without their bodies, and how many there are by state."""
         if not await self._exist():
             return [], {}
         sql = f"""SELECT {_COLUMNS} FROM _svc_jobs WHERE ($1 IS NULL OR state = $1)
@@ -255,7 +234,6 @@ class ProjectJobs:
         return [_job(row) for row in found["rows"]], {row["state"]: row["count"] for row in counted["rows"]}
 
     async def find(self, id_: str) -> Job:
-        """Return a job with its body. Raises an error of the code `not-found`."""
         found = []
         if await self._exist():
             sql = f"SELECT {_COLUMNS}, {_BODY} FROM _svc_jobs WHERE id = $1"
@@ -265,13 +243,11 @@ class ProjectJobs:
         return _job(found[0])
 
     async def retry(self, ids: Sequence[str] | None) -> int:
-        """Make dead or waiting jobs due now with all their tries; None: all dead ones. Return how many."""
         if ids is None:
             return await self._change(f"{_RETRY} WHERE state = 'dead'")
         return await self._change(f"{_RETRY} WHERE state <> 'running' AND {_NAMED}", json.dumps(ids))
 
     async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
-        """Remove jobs; None: all in a state. Return how many."""
         if ids is not None:
             return await self._change(f"DELETE FROM _svc_jobs WHERE {_NAMED}", json.dumps(ids))
         removed, last = 0, PIECE
@@ -290,6 +266,8 @@ class ProjectJobs:
 
 def _job(row: dict[str, Any]) -> Job:
     row["text"] = bool(row["text"])
+    for name in ("added", "due"):
+        row[f"{name}_ns"] = row.pop(name) * 10**6
     if row["key"] is not None:
         row["key"] = _bytes(row["key"]).decode(errors="replace")  # SQL can insert text that is not UTF-8.
     if row.get("body") is not None:

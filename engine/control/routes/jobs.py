@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import known
 from engine.control.schemas import QueryModel, StrictModel
-from engine.job_store import Job, JobState, JobStore
-from engine.timeline.record import utc
+from engine.job_store import JobState, JobStore
 
 MAX_LISTED = 1000
 JobId = Annotated[str, Field(max_length=100)]
@@ -35,12 +34,6 @@ class JobOut(StrictModel):
     request: str
     error: str
     size: int
-
-    @classmethod
-    def of(cls, job: Job) -> "JobOut":
-        """Return the response model of a job."""
-        members = {name: getattr(job, name) for name in JobOut.model_fields}
-        return cls(**members | {"added": utc(job.added / 1000), "due": utc(job.due / 1000)})
 
 
 class JobDetail(JobOut):
@@ -88,43 +81,34 @@ class JobsChanged(StrictModel):
 def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], None]) -> Routes:
     """Return the routes. `store_of` returns the jobs of a project that is served, `wake` runs those due."""
     routes = Routes("jobs", __name__)
+    base = "/v1/projects/<project>/jobs"
 
-    @routes.get("/v1/projects/<project>/jobs")
+    @routes.get(base, "viewer")
     async def jobs(project: str, query_args: JobsQuery) -> JobList:
         """List jobs."""
-        require(project, "viewer")
-        listed, counts = await known(store_of(project), project).list(
-            state=query_args.state, after=query_args.after, limit=query_args.limit
-        )
-        return JobList(
-            waiting=counts.get("waiting", 0),
-            running=counts.get("running", 0),
-            dead=counts.get("dead", 0),
-            jobs=[JobOut.of(each) for each in listed],
-        )
+        listed, counts = await known(store_of(project), project).list(**query_args.model_dump())
+        jobs = [JobOut.from_value(each) for each in listed]
+        return JobList(**{"waiting": 0, "running": 0, "dead": 0} | counts, jobs=jobs)
 
-    @routes.get("/v1/projects/<project>/jobs/<id>")
+    @routes.get(f"{base}/<id>", "deployer")
     async def job(project: str, id: str) -> JobDetail:
         """Return a job with its body, which needs the role deployer: it can have data of users."""
-        require(project, "deployer")
         found = await known(store_of(project), project).find(id)
         body = found.body or b""
         encoded = None if found.text else base64.b64encode(body).decode()
         text = body.decode("utf-8", "replace") if found.text else None
-        return JobDetail(**JobOut.of(found).model_dump(), body=text, base64=encoded)
+        return JobDetail.from_value(found, body=text, base64=encoded)
 
-    @routes.post("/v1/projects/<project>/jobs/retry")
+    @routes.post(f"{base}/retry", "deployer")
     async def retry(project: str, data: JobsRequest) -> JobsChanged:
         """Run jobs that wait or are dead now, with all their tries."""
-        require(project, "deployer")
         changed = await known(store_of(project), project).retry(data.ids)
         wake(project)
         return JobsChanged(changed=changed)
 
-    @routes.post("/v1/projects/<project>/jobs/remove")
+    @routes.post(f"{base}/remove", "deployer")
     async def remove(project: str, data: JobsRemoval) -> JobsChanged:
         """Remove jobs. One that runs continues, and is not tried again."""
-        require(project, "deployer")
         return JobsChanged(changed=await known(store_of(project), project).remove(data.ids, data.state))
 
     return routes

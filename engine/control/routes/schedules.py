@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import known
 from engine.control.schemas import StrictModel
 from engine.manifest.model import Project
@@ -42,28 +42,22 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
     """Return the routes. `served` returns a project as it is served."""
     routes = Routes("schedules", __name__)
 
-    async def listed(project: Project) -> ScheduleList:
-        return ScheduleList(scheduler.active, await scheduler.planned(project))
+    base = "/v1/projects/<project>/schedules"
 
-    @routes.get("/v1/projects/<project>/schedules")
+    @routes.get(base, "viewer")
     async def schedules(project: str) -> ScheduleList:
         """List the schedules of a project, with their last results and next times."""
-        require(project, "viewer")
-        return await listed(known(served(project), project))
+        return ScheduleList(scheduler.active, await scheduler.planned(known(served(project), project)))
 
-    @routes.post("/v1/projects/<project>/schedules/run")
+    @routes.post(f"{base}/run", "deployer")
     async def run(project: str, data: ScheduleRequest) -> ScheduleResult:
         """Run a schedule now, paused or not, and return its end."""
-        require(project, "deployer")
-        found = known(served(project), project)
-        return await scheduler.run_now(found, data.resource, data.path)
+        return await scheduler.run_now(known(served(project), project), data.resource, data.path)
 
-    @routes.put("/v1/projects/<project>/schedules/paused")
+    @routes.put(f"{base}/paused", "deployer")
     async def pause(project: str, data: PauseRequest) -> ScheduleList:
         """Pause or resume a schedule. Occurrences during the pause are not caught up."""
-        require(project, "deployer")
-        found = known(served(project), project)
-        await scheduler.pause(found, data.resource, data.path, paused=data.paused)
-        return await listed(found)
+        await scheduler.pause(known(served(project), project), **data.model_dump())
+        return await schedules(project)
 
     return routes
