@@ -214,7 +214,7 @@ class LimitsStorage(Protocol):
 
 
 @runtime_checkable
-class ReadsTables(Protocol):
+class ReadsTables(OpenDoor, Protocol):
     """An open Door that has the tables of its project."""
 
     async def glance(self, sql: str, *, fresh: bool = False) -> Any:

@@ -105,7 +105,7 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
     @routes.delete(f"{base}/content", "deployer")
     async def remove(project: str, query_args: KeyQuery) -> FileRemoved:
         """Remove a file; needs the role deployer."""
-        store, user = store_of(project), principal().name
-        return FileRemoved(await store.delete(query_args.key, lambda _: None, user))
+        removed = store_of(project).delete(query_args.key, lambda _: None, principal().name)
+        return FileRemoved(await removed)
 
     return routes

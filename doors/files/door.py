@@ -6,8 +6,9 @@ URL.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import KW_ONLY, asdict, dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
@@ -164,38 +165,35 @@ class ProjectFiles:
     async def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
         """Return a file, or a range of it (RFC 9110)."""
         etag, size = file.etag.encode(), file.size
-        lean: Headers = (
-            ("etag", etag),
-            ("last-modified", formatdate(file.modified_ms / 1000, usegmt=True).encode()),
-        )
+        lean = {"etag": file.etag, "last-modified": formatdate(file.modified_ms / 1000, usegmt=True)}
         if (condition := request.header("if-match")) and not matches(condition.encode(), etag):
             raise FileError(f"the file {file.key!r} has the etag {file.etag}", code="precondition")
         if (condition := request.header("if-none-match")) and none_match(condition.encode(), etag):
-            return DoorResponse(304, headers=lean)
+            return DoorResponse(304, headers=_encoded(lean))
         status, span = 200, (0, size)
         fresh = request.header("if-range").strip() in ("", file.etag)
         if request.method == "GET" and fresh and (header := request.header("range")):
             requested = byte_range(header.encode(), size)
             if requested == "unsatisfiable":
-                error = FileError(f"the file has {size} bytes", code="range")
-                refused = _problem(error, request)
-                bounds: Headers = (*refused.headers, ("content-range", b"bytes */%d" % size))
-                return DoorResponse(416, refused.body, bounds)
+                refused = _problem(FileError(f"the file has {size} bytes", code="range"), request)
+                return replace(refused, headers=(*refused.headers, ("content-range", b"bytes */%d" % size)))
             if requested is not None:
                 status, span = 206, requested
         start, stop = span
-        headers: Headers = (*lean, ("accept-ranges", b"bytes"), ("content-length", b"%d" % (stop - start)))
+        headers = lean | {"accept-ranges": "bytes", "content-length": str(stop - start)}
         if status == HTTPStatus.PARTIAL_CONTENT:
-            headers = (*headers, ("content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        kind = content_type(file.key) if request.client else "application/octet-stream"
-        fields = {"content-type": kind, **file.header_fields}
+            headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
         if request.client:
-            fields = _for_clients(fields)
+            headers |= _for_clients({"content-type": content_type(file.key), **file.header_fields})
         else:
-            fields[METADATA] = json.dumps(json.loads(file.metadata))
-        headers = (*headers, *((name, value.encode("latin-1", "replace")) for name, value in fields.items()))
+            headers |= {"content-type": "application/octet-stream", **file.header_fields}
+            headers[METADATA] = json.dumps(json.loads(file.metadata))
         content = await self.store.read(file, start, stop) if request.method == "GET" else _nothing()
-        return DoorResponse(status, headers=headers, stream=content)
+        return DoorResponse(status, headers=_encoded(headers), stream=content)
+
+
+def _encoded(fields: Mapping[str, str]) -> Headers:
+    return tuple((name, value.encode("latin-1", "replace")) for name, value in fields.items())
 
 
 def _problem(error: SvcError, request: DoorRequest) -> DoorResponse:
@@ -287,13 +285,17 @@ def _absent(file: StoredFile | None) -> None:
 
 
 def _metadata(text: str) -> dict[str, str]:
-    try:
-        values = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        values = None
-    if type(values) is not dict or not all(type(each) is str for each in values.values()):
+    values = _object(text or "{}", METADATA)
+    if not all(type(each) is str for each in values.values()):
         raise FileError(f"{METADATA} is not a JSON object of texts", code="bad-request")
     return values
+
+
+def _object(text: str | bytes, name: str) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        if type(document := json.loads(text)) is dict:
+            return document
+    raise FileError(f"{name} is not a JSON object", code="bad-request")
 
 
 async def _document(request: DoorRequest) -> dict[str, Any]:
@@ -302,13 +304,7 @@ async def _document(request: DoorRequest) -> dict[str, Any]:
         text += chunk
         if len(text) > MAX_DOCUMENT:
             raise FileError(f"the body has more than {MAX_DOCUMENT} bytes", code="too-large")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if type(document) is not dict:
-        raise FileError("the body is not a JSON object", code="bad-request")
-    return document
+    return _object(text, "the body")
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:

@@ -140,7 +140,9 @@ class ProjectJobs:
 
     def __init__(self, context: DoorContext) -> None:
         """Find the Door `tables` of the project."""
-        self._tables = context.sibling("tables")
+        tables = context.sibling("tables")
+        assert isinstance(tables, ReadsTables)
+        self._tables = tables
         self._project = context.project
 
     async def ask(
@@ -182,17 +184,12 @@ class ProjectJobs:
         results: list[dict[str, Any]] = document["results"]
         return results
 
-    async def _glance(self, sql: str, *, fresh: bool = False) -> Any:
-        """Return the first value of a query on a file that stays closed; None without the table."""
-        assert isinstance(self._tables, ReadsTables)
-        return await self._tables.glance(sql, fresh=fresh)
-
     async def _exist(self) -> bool:
         """Return whether the project has used jobs."""
-        return await self._glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
+        return await self._tables.glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
 
     async def next_due(self) -> int | None:
-        due: int | None = await self._glance(_LOOK)
+        due: int | None = await self._tables.glance(_LOOK)
         return due or None
 
     async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:

@@ -138,7 +138,16 @@ class JobRunner:
                     looked = now
                 before = present
             while self._served:
-                await self._look(self._served.pop())
+                name = self._served.pop()
+                store = self._store_of(name)
+                try:
+                    due = await store.next_due() if store is not None else None
+                except SvcError:  # The claim reports it, and is tried again.
+                    due = 0
+                if due is None:
+                    self._known.add(name)
+                else:
+                    self._plan(name, due / 1000 if name in self._known else 0.0)
             now = self._clock()
             for name in [each for each, due in self._due.items() if due <= now]:
                 del self._due[name]
@@ -151,20 +160,6 @@ class JobRunner:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(max(wait, 0.0), tick)):
                     await self._changed.wait()
-
-    async def _look(self, name: str) -> None:
-        """Find out when a job of a project is due that was not served before."""
-        store = self._store_of(name)
-        try:
-            due = await store.next_due() if store is not None else None
-        except SvcError:  # The claim reports it, and is tried again.
-            due = 0
-        if due is None:
-            self._known.add(name)
-        elif name in self._known:
-            self._plan(name, due / 1000)
-        else:
-            self.wake(name)
 
     async def _claim_all(self, name: str) -> None:
         """Begin tries until no job is due, or until as many run as may."""

@@ -65,9 +65,7 @@ class Schedule:
             return (after // period + 1) * period
         start = datetime.fromtimestamp(after, ZoneInfo(self.timezone))
         # Within a repeated hour, the first results can be those of its first pass.
-        return next(
-            (at for each in CronSim(_expression(self.at), start) if (at := _epoch(each)) > after), None
-        )
+        return next((at for at in map(_epoch, CronSim(_expression(self.at), start)) if at > after), None)
 
     def latest(self, after: int, now: int) -> int | None:
         """Return the last occurrence after a time and until now, or None."""

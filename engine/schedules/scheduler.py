@@ -315,7 +315,7 @@ class Scheduler:
             fails = entry.failures >= ALERT_FAILURES and entry.failed_on == self._node
             text = f"the schedule {schedule.path} of {resource} failed {entry.failures} times in a row"
             self._alert(name, text if fails else "", key)
-            if (following := _next(schedule, entry)) is not None:
+            if not entry.paused and (following := schedule.next(entry.after)) is not None:
                 wake = min(wake, following)
         self._plans[name] = _Plan(project, now, wake)
 
@@ -375,15 +375,10 @@ class Scheduler:
         if state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
-        await self._store_end(project, f"{resource}:{schedule.path}", result)
-        return result
-
-    async def _store_end(self, project: str, key: str, result: Result) -> None:
-        """Store the end of a run, as soon as the bucket is available."""
+        key = f"{resource}:{schedule.path}"
 
         def end(entries: Entries) -> Entries:
-            entry = entries.get(key)
-            if entry is None:
+            if (entry := entries.get(key)) is None:
                 return entries
             running = tuple(each for each in entry.running if each.id != result.id)
             failures = entry.failures + 1 if result.state == "failed" else 0
@@ -397,8 +392,9 @@ class Scheduler:
             if self._loop is not None and self._loop.done():
                 break  # The service stops: the run counts as interrupted.
             await asyncio.sleep(RETRY_SECONDS)
-        self._alive.discard(result.id)
+        self._alive.discard(run.id)
         self._plans.pop(project, None)  # An occurrence may be queued.
+        return result
 
     async def planned(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project. Raises `BucketError`."""
@@ -414,7 +410,7 @@ class Scheduler:
             entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
-            following = _next(schedule, entry)
+            following = None if entry.paused else schedule.next(entry.after)
             listed.append(
                 PlannedSchedule(
                     resource=resource,
@@ -491,7 +487,3 @@ def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
 def _described(result: Result) -> ScheduleResult:
     members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
     return ScheduleResult(request=members.pop("id"), **members)
-
-
-def _next(schedule: Schedule, entry: Entry) -> int | None:
-    return None if entry.paused else schedule.next(entry.after)
