@@ -35,7 +35,6 @@ _METHODS = {"/v1/files": ("GET",), "/v1/copy": ("POST",), "/v1/sign": ("POST",)}
 _FILE_METHODS = ("GET", "HEAD", "PUT", "DELETE")
 _SHOWN = re.compile(r"(image/(?!svg)|audio/|video/)[\w.+-]+|application/pdf|text/plain", re.ASCII)
 """Content types that browsers show without running scripts."""
-_OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
 
 class FilesDoor(Door):
@@ -91,9 +90,8 @@ class ProjectFiles:
                 return DoorResponse(200, json.dumps({"url": url}).encode())
             source, target = document.get("from"), document.get("to")
             if type(source) is not str or type(target) is not str:
-                raise FileError(
-                    "from or to is not a key", 'Send {"from": "…", "to": "…"}.', code="bad-request"
-                )
+                hint = 'Send {"from": "…", "to": "…"}.'
+                raise FileError("from or to is not a key", hint, code="bad-request")
             return _stored(await self.store.copy(source, target, _condition(request), request.caller))
         except SvcError as error:
             if request.call is not None:
@@ -146,17 +144,13 @@ class ProjectFiles:
         return _stored(file)
 
     async def _list(self, request: DoorRequest) -> DoorResponse:
-        options = dict(parse_qsl(request.query, keep_blank_values=True))
-        delimiter, limit = options.get("delimiter", ""), options.get("limit", str(MAX_PAGE))
-        if options.keys() - _OPTIONS or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
-            raise FileError(
-                "an option of the listing is not valid",
-                "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1).",
-                code="bad-request",
-            )
-        page = await self.store.list(
-            options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit), _stale(request)
-        )
+        asked = dict(parse_qsl(request.query, keep_blank_values=True))
+        options = {"prefix": "", "delimiter": "", "cursor": "", "limit": str(MAX_PAGE)} | asked
+        prefix, delimiter, cursor, limit, *unknown = options.values()
+        if unknown or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
+            hint = "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1)."
+            raise FileError("an option of the listing is not valid", hint, code="bad-request")
+        page = await self.store.list(prefix, delimiter, cursor, int(limit), _stale(request))
         document = {"files": [asdict(describe(file)) for file in page.files], "prefixes": page.prefixes}
         if page.next:
             document["cursor"] = page.next

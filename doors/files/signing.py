@@ -74,20 +74,14 @@ def permission_of(document: Mapping[str, object]) -> Permission:
     known = {"key": "", "method": "GET", "expires_s": 600, "max_bytes": MAX_BYTES, "type": "", "once": False}
     wrong = [name for name, value in document.items() if type(value) is not type(known.get(name, ...))]
     if "key" not in document or wrong:
-        raise FileError(
-            f"the body has no valid {wrong[0] if wrong else 'key'}",
-            f"Its members are {', '.join(known)}.",
-            code="bad-request",
-        )
+        message, hint = f"the body has no valid {[*wrong, 'key'][0]}", f"Its members are {', '.join(known)}."
+        raise FileError(message, hint, code="bad-request")
     values: dict[str, Any] = {**known, **document}
     seconds, most, method = values["expires_s"], values["max_bytes"], values["method"]
     if method not in ("GET", "PUT"):
         raise FileError(f"method is {method!r}", "Use GET or PUT.", code="bad-request")
     if not (1 <= seconds <= MAX_SECONDS and 0 <= most <= MAX_BYTES):
-        raise FileError(
-            "expires_s or max_bytes is out of range",
-            f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes.",
-            code="bad-request",
-        )
+        hint = f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes."
+        raise FileError("expires_s or max_bytes is out of range", hint, code="bad-request")
     expires, once = int(time.time()) + seconds, int(values["once"])
     return Permission(check_key(values["key"]), method, expires, most, values["type"], once)

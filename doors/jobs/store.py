@@ -152,18 +152,16 @@ class ProjectJobs:
         session: Session | None = None,
     ) -> DoorResponse:
         """Run statements in one transaction, and return the response of the Door."""
-        document = {
-            "statements": [
-                {"sql": sql, "params": [_param(each) for each in params], "values": "stored"}
-                for sql, params in statements
-            ]
-        }
+        asked = [
+            {"sql": sql, "params": [_param(each) for each in params], "values": "stored"}
+            for sql, params in statements
+        ]
         request = DoorRequest(
             "POST",
             "/v1/batch",
             query="",
             headers=(),
-            body=json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"),
+            body=json.dumps({"statements": asked}, ensure_ascii=False).encode("utf-8", "surrogatepass"),
             caller=caller or Caller("", ""),
             session=session or Session(),
             trusted=True,
@@ -176,11 +174,8 @@ class ProjectJobs:
         response = await self.ask(statements)
         document = json.loads(response.body)
         if response.status != HTTPStatus.OK:
-            raise SvcError(
-                f"the jobs of {self._project} cannot be used: {document['detail']}",
-                document.get("hint", ""),
-                code=document["code"],
-            )
+            message = f"the jobs of {self._project} cannot be used: {document['detail']}"
+            raise SvcError(message, document.get("hint", ""), code=document["code"])
         results: list[dict[str, Any]] = document["results"]
         return results
 
@@ -193,9 +188,8 @@ class ProjectJobs:
         return due or None
 
     async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
-        claimed, following, _ = await self._run(
-            (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
-        )
+        claim = _CLAIM, (owner, until, count)
+        claimed, following, _ = await self._run(claim, (_NEXT, (owner,)), (_EXPIRE, ()))
         return [_job(row) for row in claimed["rows"]], following["rows"][0]["due"]
 
     async def body(self, job: Job) -> bytes | None:

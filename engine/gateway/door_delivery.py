@@ -22,9 +22,7 @@ from engine.wasm.outbound.door_calls import MAX_PATH_CHARS, DoorBinding
 
 PUBLIC = "/.svc/"
 """Path of the Doors that answer clients."""
-_OF_BODY = frozenset(
-    {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
-)
+_OF_BODY = {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
 """Fields that describe the bytes that are sent, so the guest does not set them."""
 _PIECE_BYTES = 64 << 10
 FILES_URL = f"http://files.{DOMAIN}"
@@ -86,19 +84,16 @@ class Delivery:
             answer = await self._ask(method, f"/v1/files/{quote(self.endpoint.files + name)}", plain=plain)
             return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
 
-        answer, status = None, HTTPStatus.OK
+        answer, status, uncached = None, HTTPStatus.OK, ("cache-control", b"no-cache")
         if name is not None:
             file, page = names_of(name)
             answer = await ask(file)
             if answer is None and page:
                 answer = await ask(page)
                 if answer is not None and not rules.redirects_folder(head.path):
-                    location = folder_location(head, name)
-                    answer = DoorResponse(
-                        308, headers=(("location", location), ("cache-control", b"no-cache"))
-                    )
+                    answer = DoorResponse(308, headers=(("location", folder_location(head, name)), uncached))
         if answer is not None and head.method not in ("GET", "HEAD"):
-            answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))
+            answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), uncached))
         elif answer is None and self.endpoint.not_found and head.method in ("GET", "HEAD"):
             answer, status = await ask(self.endpoint.not_found, plain=True), HTTPStatus.NOT_FOUND
             fields = {b"content-disposition": b"inline"} | fields

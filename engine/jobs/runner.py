@@ -231,15 +231,10 @@ class JobRunner:
         body = await store.body(job)
         if body is None:
             return None
-        kind = "application/json" if job.text else "application/octet-stream"
-        fields = {
-            "user-agent": "svc-jobs",
-            "content-length": str(len(body)),
-            "x-svc-job": job.id,
-            "x-svc-job-try": str(job.tries),
-            "x-svc-job-tries": str(job.max_tries),
-            **({"content-type": kind} if body else {}),
-        }
+        fields = {"user-agent": "svc-jobs", "content-length": str(len(body)), "x-svc-job": job.id}
+        fields |= {"x-svc-job-try": str(job.tries), "x-svc-job-tries": str(job.max_tries)}
+        if body:
+            fields["content-type"] = "application/json" if job.text else "application/octet-stream"
         exchange = MemoryExchange(internal_request(name, job.resource, job.path, request, fields), body)
         await self._send(exchange)
         if exchange.aborted and self._stopping:

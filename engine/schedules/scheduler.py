@@ -255,13 +255,11 @@ class Scheduler:
         projects, now = self._projects(), self._clock()
         for name in self._plans.keys() - projects.keys():
             del self._plans[name]
-        due = [
-            self._advance(name, project)
-            for name, project in projects.items()
-            if (plan := self._plans.get(name)) is None
-            or plan.project is not project
-            or not plan.read <= now < plan.wake
-        ]
+        due = []
+        for name, project in projects.items():
+            plan = self._plans.get(name)
+            if plan is None or plan.project is not project or not plan.read <= now < plan.wake:
+                due.append(self._advance(name, project))
         await asyncio.gather(*due)
 
     async def _advance(self, name: str, project: Project) -> None:
@@ -278,11 +276,8 @@ class Scheduler:
         def settle(entries: Entries) -> Entries:
             self._forget(starting)
             notes.clear()
-            after = {
-                key: each
-                for key, each in entries.items()
-                if key in schedules or each.paused or each.after > now - 86400
-            }
+            # The state of a schedule that was removed lasts for a day, and while it is paused.
+            after = {key: each for key, each in entries.items() if each.paused or each.after > now - 86400}
             for key, (resource, schedule) in schedules.items():
                 lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
                 after[key], run, found = advance(schedule, entries.get(key), now, self._owner, lost)
@@ -339,11 +334,10 @@ class Scheduler:
             before = _FORM.validate_json(cell.value) if cell is not None else {}
             after = dict(change(before))
             revision = cell.revision if cell is not None else None
-            if (
-                project not in self._projects()
-                or after == before
-                or not isinstance(await cells.cas(key, _FORM.dump_json(after), revision), StaleRevision)
-            ):
+            stored: object = None
+            if project in self._projects() and after != before:
+                stored = await cells.cas(key, _FORM.dump_json(after), revision)
+            if not isinstance(stored, StaleRevision):
                 self._known[project] = after
                 return after
 
@@ -353,13 +347,8 @@ class Scheduler:
     async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
         """Send the request of a run, and store its end."""
         self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
-        fields = {
-            "user-agent": "svc-schedule",
-            "content-length": "0",
-            "x-svc-schedule": schedule.path,
-            "x-svc-scheduled-time": utc(run.due),
-            "x-svc-schedule-times": schedule.at,
-        }
+        fields = {"user-agent": "svc-schedule", "content-length": "0", "x-svc-schedule": schedule.path}
+        fields |= {"x-svc-scheduled-time": utc(run.due), "x-svc-schedule-times": schedule.at}
         request = internal_request(project, resource, schedule.path, run.id, fields)
         exchange, began = MemoryExchange(request), time.perf_counter()
         try:
@@ -434,11 +423,8 @@ class Scheduler:
             entry = entries.get(key) or Entry(times=schedule.times, after=int(now))
             lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
             if schedule.overlap != "allow" and not all(map(lost, entry.running)):
-                raise SvcError(
-                    f"schedule {path} of {resource} is running",
-                    'Wait for its end, or permit it by overlap = "allow".',
-                    code="conflict",
-                )
+                hint = 'Wait for its end, or permit it by overlap = "allow".'
+                raise SvcError(f"schedule {path} of {resource} is running", hint, code="conflict")
             return {**entries, key: replace(entry, running=(*entry.running, run))}
 
         try:
@@ -467,11 +453,8 @@ class Scheduler:
     def _find(self, project: Project, resource: str, path: str) -> tuple[str, Schedule]:
         found = _schedules(project).get(key := f"{resource}:{path}")
         if found is None:
-            raise SvcError(
-                f"{project.name} has no schedule {path} of {resource}",
-                "List them with `svc schedule list`.",
-                code="not-found",
-            )
+            message = f"{project.name} has no schedule {path} of {resource}"
+            raise SvcError(message, "List them with `svc schedule list`.", code="not-found")
         return key, found[1]
 
 
