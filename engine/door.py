@@ -167,10 +167,6 @@ class OpenDoor(Protocol):
         """Finish requests in progress and close every file."""
 
 
-def _no_door(name: str) -> OpenDoor:
-    raise LookupError(name)
-
-
 @dataclass(frozen=True, slots=True)
 class DoorContext:
     """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
@@ -187,7 +183,7 @@ class DoorContext:
     measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
     storage: DoorStorage | None = None
     _: KW_ONLY
-    sibling: Callable[[str], OpenDoor] = field(default=_no_door, repr=False)
+    sibling: Callable[[str], OpenDoor] = field(default=dict[str, OpenDoor]().__getitem__, repr=False)
     on_work: Callable[[], None] = field(default=lambda: None, repr=False)
 
 

@@ -59,16 +59,7 @@ def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
     from engine.control.routes import logs, usage
 
     project = SingleProject(name, folder)
-    store = FileStore(ProjectDatabase(folder), FolderBlobs(folder))
-
-    def store_of(asked: str) -> FileStore:
-        project.data_dir(asked)
-        return store
-
-    return (
-        projects.blueprint(project),
-        tables(project),
-        files(store_of),
-        usage.blueprint(project),
-        logs.blueprint(project),
-    )
+    blobs = FolderBlobs(folder)
+    stored = files(lambda asked: FileStore(ProjectDatabase(project.data_dir(asked)), blobs))
+    shown = usage.blueprint(project), logs.blueprint(project)
+    return projects.blueprint(project), tables(project), stored, *shown

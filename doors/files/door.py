@@ -215,15 +215,10 @@ class FileDocument:
 
 def describe(file: StoredFile) -> FileDocument:
     """Return a file as JSON shows it."""
-    modified = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return FileDocument(
-        file.key,
-        file.size,
-        etag=file.etag.strip('"'),
-        modified=modified.replace("+00:00", "Z"),
-        fields=file.header_fields,
-        metadata=json.loads(file.metadata),
-    )
+    time = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    etag, modified = file.etag.strip('"'), time.replace("+00:00", "Z")
+    fields, metadata = file.header_fields, json.loads(file.metadata)
+    return FileDocument(file.key, file.size, etag=etag, modified=modified, fields=fields, metadata=metadata)
 
 
 def _stored(file: StoredFile) -> DoorResponse:

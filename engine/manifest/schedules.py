@@ -25,14 +25,9 @@ _FIELDS = (
 )
 """The fields of a cron expression: name, largest number, and what is permitted."""
 _NAMED = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
 _PERIOD = re.compile(r"every\s+([0-9]{1,6})\s*([mhd])")
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 _MAX_PERIOD = 366 * 86400
@@ -96,14 +91,12 @@ def at_problem(at: str) -> tuple[str, str] | None:
         if text not in _NAMED:
             return f'unknown time "{at}"', f"Use {', '.join(_NAMED)}, or five fields."
         return None
-    fields = text.split()
+    fields = at.split()
     if len(fields) != len(_FIELDS):
         count = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
-        return (
-            f'"{at}" has {count} instead of five',
-            'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.',
-        )
-    for index, (field, (name, most, allowed)) in enumerate(zip(at.split(), _FIELDS, strict=True)):
+        hint = 'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.'
+        return f'"{at}" has {count} instead of five', hint
+    for index, (field, (name, most, allowed)) in enumerate(zip(fields, _FIELDS, strict=True)):
         if not _valid(" ".join(["*"] * index + [field] + ["*"] * (4 - index))):
             hint = f"Write {allowed}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
             return f'the {name} field "{field}" of "{at}" is not valid', hint

@@ -49,32 +49,22 @@ LATE_SECONDS = 60
 """An occurrence that cannot start for so long is missed."""
 MAX_AHEAD = 86400
 """An entry that is further ahead of the clock was stored by a wrong clock. It begins again."""
-Note = tuple[Literal["INFO", "WARN"], str]
 RunEnd = Literal["succeeded", "failed", "interrupted"]
 _log = logging.getLogger("svc.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has started and not ended. `id` is that of its request, `due` its occurrence.
+    """A run. `id` is that of its request, `due` its occurrence, `owner` its process, as `NODE.TOKEN`.
 
-    `owner` is the process that runs it, `NODE.TOKEN`.
+    `state` is None until it has ended, `status` if there was no response.
     """
 
     id: str
     due: int
     started: float
-    owner: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The end of a run. `status` is None if there was no response."""
-
-    id: str
-    due: int
-    started: float
-    state: RunEnd
+    owner: str = ""
+    state: RunEnd | None = None
     status: int | None = None
     seconds: float = 0.0
 
@@ -84,7 +74,7 @@ class Entry:
     """The state of one schedule.
 
     `times` is `Schedule.times` of the one that it belongs to. Occurrences until `after` are settled, except
-    for `queued`, which waits for the end of a run. `last` is the end of the last run. `failures` counts the
+    for `queued`, which waits for the end of a run. `last` is the run that ended last. `failures` counts the
     failed ones since the last success, on the node `failed_on` at last.
     """
 
@@ -93,7 +83,7 @@ class Entry:
     paused: bool = False
     running: tuple[Run, ...] = ()
     queued: int | None = None
-    last: Result | None = None
+    last: Run | None = None
     failures: int = 0
     failed_on: str = ""
 
@@ -103,41 +93,37 @@ Entries = Mapping[str, Entry]
 _FORM = TypeAdapter(dict[str, Entry])
 
 
-def _interrupted(run: Run) -> Result:
-    return Result(id=run.id, due=run.due, started=run.started, state="interrupted")
-
-
 def advance(
     schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
-) -> tuple[Entry, Run | None, list[Note]]:
+) -> tuple[Entry, Run | None, list[str]]:
     """Settle the occurrences of a schedule until now. At most one of them starts, the last one.
 
-    Returns the entry to store, and then the run to start and what to report. `is_lost` returns whether the
+    Returns the entry to store, and then the run to start and what to warn of. `is_lost` returns whether the
     process of a run has ended.
     """
-    notes: list[Note] = []
+    notes: list[str] = []
     moment = int(now)
     if entry is None:
         entry = Entry(times=schedule.times, after=moment)
     elif entry.times != schedule.times or entry.after > moment + MAX_AHEAD:
         entry = replace(entry, times=schedule.times, after=moment, queued=None)
     for run in filter(is_lost, entry.running):
-        notes.append(("WARN", f"the run of {utc(run.due)} was interrupted; svc does not start it again"))
+        notes.append(f"the run of {utc(run.due)} was interrupted; svc does not start it again")
         others = tuple(each for each in entry.running if each != run)
-        entry = replace(entry, running=others, last=_interrupted(run))
+        entry = replace(entry, running=others, last=replace(run, state="interrupted"))
     if entry.paused:
         return entry, None, notes
     due = schedule.latest(entry.after, moment)
     if due is not None:
         entry = replace(entry, after=due)
         if moment - due > LATE_SECONDS and not schedule.catch_up:
-            notes.append(("WARN", f"{utc(due)} was missed: the service did not run then"))
+            notes.append(f"{utc(due)} was missed: the service did not run then")
             due = None
     if entry.running and schedule.overlap != "allow":
         if due is not None and schedule.overlap == "queue" and entry.queued is None:
             entry = replace(entry, queued=due)
         elif due is not None:
-            notes.append(("WARN", f"{utc(due)} was skipped: an earlier run continues"))
+            notes.append(f"{utc(due)} was skipped: an earlier run continues")
         due = None
     elif entry.queued is not None:
         due, entry = entry.queued, replace(entry, queued=due)
@@ -221,7 +207,7 @@ class Scheduler:
         self._plans: dict[str, _Plan] = {}
         self._alive: set[str] = set()
         """Ids of the runs of this process, and of those that it is about to start."""
-        self.runs: set[asyncio.Task[Result]] = set()
+        self.runs: set[asyncio.Task[Run]] = set()
         """The runs of this process."""
         self._loop: asyncio.Task[None] | None = None
         self.active = False
@@ -271,7 +257,7 @@ class Scheduler:
             self._plans[name] = _Plan(project, now, math.inf)
             return
         starting: list[tuple[str, Run]] = []
-        notes: list[tuple[str, Note]] = []
+        notes: list[tuple[str, str]] = []
 
         def settle(entries: Entries) -> Entries:
             self._forget(starting)
@@ -299,9 +285,9 @@ class Scheduler:
                 trace = None if isinstance(error, SvcError) else error
                 _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
             return
-        for key, (level, text) in notes:
+        for key, text in notes:
             resource, schedule = schedules[key]
-            self._note(name, resource, level, f"schedule {schedule.path}: {text}")
+            self._note(name, resource, "WARN", f"schedule {schedule.path}: {text}")
         for key, run in starting:
             spawn(self.runs, self._execute(name, *schedules[key], run))
         wake = now + REFRESH_SECONDS
@@ -344,7 +330,7 @@ class Scheduler:
     def _note(self, project: str, resource: str, level: Severity, text: str, id_: str = "") -> None:
         self._timeline_of(project).append(PlatformRecord(time.time_ns(), resource, level, text, id_))
 
-    async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
+    async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Run:
         """Send the request of a run, and store its end."""
         self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
         fields = {"user-agent": "svc-schedule", "content-length": "0", "x-svc-schedule": schedule.path}
@@ -360,7 +346,7 @@ class Scheduler:
         status = None if exchange.aborted else exchange.status
         state: RunEnd = "succeeded" if status is not None and status < HTTPStatus.BAD_REQUEST else "failed"
         seconds = round(time.perf_counter() - began, 3)
-        result = replace(_interrupted(run), state=state, status=status, seconds=seconds)
+        result = replace(run, state=state, status=status, seconds=seconds)
         if state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
@@ -467,6 +453,7 @@ def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
     }
 
 
-def _described(result: Result) -> ScheduleResult:
-    members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
+def _described(run: Run) -> ScheduleResult:
+    members = asdict(run) | {"due": utc(run.due), "started": utc(run.started)}
+    del members["owner"]
     return ScheduleResult(request=members.pop("id"), **members)

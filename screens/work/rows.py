@@ -12,24 +12,17 @@ from svc_tui.terminal.units import size
 Document = Mapping[str, Any]
 """A job, a schedule or a file, as the control API describes it."""
 JOB_COLUMNS = (
-    ListColumn("state", 7),
-    ListColumn("job", 16, comfortable=48),
-    ListColumn("try", 4, right=True),
-    ListColumn("when", 10),
-    ListColumn("last error", 12, comfortable=24, grow=True),
-)
+    ListColumn("state", 7), ListColumn("job", 16, comfortable=48), ListColumn("try", 4, right=True),
+    ListColumn("when", 10), ListColumn("last error", 12, comfortable=24, grow=True),
+)  # fmt: skip
 SCHEDULE_COLUMNS = (
-    ListColumn("schedule", 14, comfortable=36),
-    ListColumn("times", 10, comfortable=30),
-    ListColumn("next", 10),
-    ListColumn("last result", 17, comfortable=26, grow=True),
-)
+    ListColumn("schedule", 14, comfortable=36), ListColumn("times", 10, comfortable=30),
+    ListColumn("next", 10), ListColumn("last result", 17, comfortable=26, grow=True),
+)  # fmt: skip
 FILE_COLUMNS = (
-    ListColumn("file", 24, grow=True),
-    ListColumn("size", 8, right=True),
-    ListColumn("type", 10, comfortable=24),
-    ListColumn("modified", 10),
-)
+    ListColumn("file", 24, grow=True), ListColumn("size", 8, right=True),
+    ListColumn("type", 10, comfortable=24), ListColumn("modified", 10),
+)  # fmt: skip
 MAX_TEXT_LINES = 500
 """Maximum number of lines of a text that is shown."""
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))

@@ -149,11 +149,8 @@ class ListScreen(ConsoleScreen):
 
 
 _CHOICES = {
-    "run": ("r", "Run now"),
-    "download": ("x", "Download"),
-    "delete": ("d", "Delete"),
-    "log": ("L", "Log"),
-}
+    "run": ("r", "Run now"), "download": ("x", "Download"), "delete": ("d", "Delete"), "log": ("L", "Log"),
+}  # fmt: skip
 """Actions of a list with their keys and labels."""
 
 

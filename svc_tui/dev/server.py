@@ -237,18 +237,16 @@ async def run_dev(
         def projects() -> dict[str, Project]:
             return {dev.project.name: dev.project}
 
-        def timelines(_: str) -> TimelineBus:
-            return timeline
-
         limits = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
-        gateway = Gateway(lambda: table.routes, timelines, limits, doors_of=lambda _: opened.open)
+        gateway = Gateway(lambda: table.routes, lambda _: timeline, limits, doors_of=lambda _: opened.open)
         cells = KeyValueFile(data / SCHEDULES_FILE)
         stack.push_async_callback(cells.aclose)
         share = BackgroundShare(runner.pool, runner.quotas)
-        scheduler = Scheduler(cells.open, projects, gateway, timelines, node=str(os.getpid()), turn=share.run)
+        pid = str(os.getpid())
+        scheduler = Scheduler(cells.open, projects, gateway, lambda _: timeline, node=pid, turn=share.run)
         stack.push_async_callback(scheduler.aclose)
-        node = str(os.getpid()) if other is not None and other.is_running else "dev"
-        jobs = JobRunner(projects, lambda _: opened.jobs, gateway, timelines, share, node=node)
+        node = pid if other is not None and other.is_running else "dev"
+        jobs = JobRunner(projects, lambda _: opened.jobs, gateway, lambda _: timeline, share, node=node)
         stack.push_async_callback(jobs.aclose)
         replayer = Replayer(gateway, timeline)
         control = partial(_blueprints, dev, data, settings.port, rates, opened, replayer, scheduler, jobs)
