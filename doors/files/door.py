@@ -8,8 +8,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
@@ -150,10 +149,9 @@ class ProjectFiles:
         if unknown or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
             hint = "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1)."
             raise FileError("an option of the listing is not valid", hint, code="bad-request")
-        page = await self.store.list(prefix, delimiter, cursor, int(limit), _stale(request))
-        document = {"files": [asdict(describe(file)) for file in page.files], "prefixes": page.prefixes}
-        if page.next:
-            document["cursor"] = page.next
+        document = asdict(await self.store.list(prefix, delimiter, cursor, int(limit), _stale(request)))
+        if document["cursor"] is None:
+            del document["cursor"]
         return DoorResponse(200, json.dumps(document, ensure_ascii=False).encode())
 
     async def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
@@ -200,30 +198,9 @@ def _problem(error: SvcError, request: DoorRequest) -> DoorResponse:
     return problem_response(KINDS[code].status, f"files:{code}", error.public_message, members)
 
 
-@dataclass(frozen=True, slots=True)
-class FileDocument:
-    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
-
-    key: str
-    size: int
-    _: KW_ONLY
-    etag: str
-    modified: str
-    fields: dict[str, str]
-    metadata: dict[str, str]
-
-
-def describe(file: StoredFile) -> FileDocument:
-    """Return a file as JSON shows it."""
-    time = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    etag, modified = file.etag.strip('"'), time.replace("+00:00", "Z")
-    fields, metadata = file.header_fields, json.loads(file.metadata)
-    return FileDocument(file.key, file.size, etag=etag, modified=modified, fields=fields, metadata=metadata)
-
-
 def _stored(file: StoredFile) -> DoorResponse:
     headers = (("content-type", b"application/json"), ("etag", file.etag.encode()))
-    return DoorResponse(201, json.dumps(asdict(describe(file)), ensure_ascii=False).encode(), headers)
+    return DoorResponse(201, json.dumps(asdict(file.describe()), ensure_ascii=False).encode(), headers)
 
 
 def _for_clients(fields: dict[str, str]) -> dict[str, str]:

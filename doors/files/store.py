@@ -10,6 +10,8 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
@@ -67,6 +69,19 @@ class FileError(SvcError):
     """A file cannot be read or written; `code` is one of `KINDS`."""
 
 
+@dataclass(frozen=True, slots=True)
+class FileDocument:
+    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
+
+    key: str
+    size: int
+    _: KW_ONLY
+    etag: str
+    modified: str
+    fields: dict[str, str]
+    metadata: dict[str, str]
+
+
 class StoredFile(NamedTuple):
     """A row of the index. `fields` and `metadata` are JSON: the header fields of its responses, and what the
     program stored beside it."""
@@ -88,17 +103,25 @@ class StoredFile(NamedTuple):
     def header_fields(self) -> dict[str, str]:
         return json.loads(self.fields)  # type: ignore[no-any-return]
 
+    def describe(self) -> FileDocument:
+        """Return the file as JSON shows it."""
+        moment = datetime.fromtimestamp(self.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        etag, modified = self.etag.strip('"'), moment.replace("+00:00", "Z")
+        fields, texts = self.header_fields, json.loads(self.metadata)
+        return FileDocument(self.key, self.size, etag=etag, modified=modified, fields=fields, metadata=texts)
+
 
 Check = Callable[[StoredFile | None], None]
 """Raises an error if the file that a key has, or that it has none, forbids to write it."""
 
 
-class Page(NamedTuple):
-    """A part of a listing: files, common prefixes, and the key at which the next one starts (empty: none)."""
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """A page of files and common prefixes. `cursor` begins the next one, `null` at the end."""
 
-    files: list[StoredFile]
+    files: list[FileDocument]
     prefixes: list[str]
-    next: str
+    cursor: str | None
 
 
 class Database(Protocol):
@@ -225,16 +248,16 @@ class FileStore:
         return await self._write(lambda db: self._replace(db, key, None, check) is not None, by)
 
     async def list(
-        self, prefix: str, delimiter: str, start: str, limit: int, stale: Session | None = None
-    ) -> Page:
+        self, prefix: str, delimiter: str, cursor: str, limit: int, stale: Session | None = None
+    ) -> FileList:
         """Return the next files whose keys have a prefix, sorted by the bytes of their keys.
 
-        Of keys with the delimiter after the prefix, only the part up to it is returned, once. `start` is
-        `Page.next` of the page before.
+        Of keys with the delimiter after the prefix, only the part up to it is returned, once. `cursor`
+        is that of the page before.
         """
-        begin, limit = max(start, prefix), min(limit, MAX_PAGE)
+        start, limit = max(cursor, prefix), min(limit, MAX_PAGE)
         return await self._read(
-            lambda db: _page(db, prefix, delimiter, begin, limit), Page([], [], ""), stale
+            lambda db: _page(db, prefix, delimiter, start, limit), FileList([], [], None), stale
         )
 
     async def usage(self, prefix: str = "") -> tuple[int, int]:
@@ -339,8 +362,8 @@ def _usage(connection: Any, prefix: str) -> tuple[int, int]:
     return count, size
 
 
-def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) -> Page:
-    files: list[StoredFile] = []
+def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) -> FileList:
+    files: list[FileDocument] = []
     prefixes: list[str] = []
     columns = _COLUMNS.replace("checks", "''")
     sql = f"SELECT {columns} FROM {FILES} WHERE key >= ? ORDER BY key"
@@ -348,18 +371,18 @@ def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) 
         for row in connection.execute(sql, (start,)):
             key = row[0]
             if not key.startswith(prefix):
-                return Page(files, prefixes, "")
+                return FileList(files, prefixes, None)
             if len(files) + len(prefixes) == limit:
-                return Page(files, prefixes, key)
+                return FileList(files, prefixes, key)
             end = key.find(delimiter, len(prefix)) if delimiter else -1
             if end >= 0:
                 prefixes.append(key[: end + len(delimiter)])
                 # Delimiters are ASCII: the next character begins all keys after those with this prefix.
                 start = prefixes[-1][:-1] + chr(ord(delimiter[-1]) + 1)
                 break
-            files.append(StoredFile(*row))
+            files.append(StoredFile(*row).describe())
         else:
-            return Page(files, prefixes, "")
+            return FileList(files, prefixes, None)
 
 
 def _not_found(key: str) -> FileError:

@@ -86,7 +86,7 @@ class OpenJobs(ProjectJobs):
         job = {"resource": request.caller.resource, **document, "body": body}
         add = ADD, (*map(job.get, MEMBERS), id_)
         find = "SELECT id FROM _svc_jobs WHERE id = $1 OR (key = $2 AND state = 'waiting')"
-        answer = await self.ask([add, (find, (id_, job.get("key")))], request.caller, request.session)
+        answer = await self.ask([add, (find, (id_, job.get("key")))], request)
         result = json.loads(answer.body)
         if answer.status != HTTPStatus.OK:
             detail = str(result["detail"])
@@ -105,7 +105,7 @@ class OpenJobs(ProjectJobs):
         ((name, value),) = document.items()
         where = "id = $1" if name == "id" else "key = $1 AND state = 'waiting'"
         delete = f"DELETE FROM _svc_jobs WHERE {where}", (value,)
-        answer = await self.ask([delete], request.caller, request.session)
+        answer = await self.ask([delete], request)
         if answer.status != HTTPStatus.OK:
             return answer
         removed = json.loads(answer.body)["results"][0]["changes"]

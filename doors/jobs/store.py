@@ -132,6 +132,7 @@ _OLDEST = f"""DELETE FROM _svc_jobs WHERE n IN (
     SELECT n FROM _svc_jobs WHERE state = 'dead' ORDER BY due DESC LIMIT 100 OFFSET {MAX_DEAD})"""
 _NAMED = "id IN (SELECT value FROM json_each($1))"
 _REMOVE = "DELETE FROM _svc_jobs WHERE n IN (SELECT n FROM _svc_jobs WHERE state = $1 LIMIT $2)"
+Statement = tuple[str, Sequence[Any]]
 _RETRY = f"UPDATE OR IGNORE _svc_jobs SET state = 'waiting', tries = 0, due = {NOW}, error = ''"
 
 
@@ -145,13 +146,8 @@ class ProjectJobs:
         self._tables = tables
         self._project = context.project
 
-    async def ask(
-        self,
-        statements: Sequence[tuple[str, Sequence[Any]]],
-        caller: Caller | None = None,
-        session: Session | None = None,
-    ) -> DoorResponse:
-        """Run statements in one transaction, and return the response of the Door."""
+    async def ask(self, statements: Sequence[Statement], by: DoorRequest | None = None) -> DoorResponse:
+        """Run statements of a request, or of svc, in one transaction; return the response of the Door."""
         asked = [
             {"sql": sql, "params": [_param(each) for each in params], "values": "stored"}
             for sql, params in statements
@@ -162,14 +158,14 @@ class ProjectJobs:
             query="",
             headers=(),
             body=json.dumps({"statements": asked}, ensure_ascii=False).encode("utf-8", "surrogatepass"),
-            caller=caller or Caller("", ""),
-            session=session or Session(),
+            caller=by.caller if by is not None else Caller("", ""),
+            session=by.session if by is not None else Session(),
             trusted=True,
         )
         answer = self._tables.answer(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    async def _run(self, *statements: tuple[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    async def _run(self, *statements: Statement) -> list[dict[str, Any]]:
         """Run statements in one transaction, and return the result of each."""
         response = await self.ask(statements)
         document = json.loads(response.body)

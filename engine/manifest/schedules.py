@@ -4,6 +4,7 @@ Times are whole seconds of the Unix epoch.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -60,7 +61,7 @@ class Schedule:
             return (after // period + 1) * period
         start = datetime.fromtimestamp(after, ZoneInfo(self.timezone))
         # Within a repeated hour, the first results can be those of its first pass.
-        return next((at for at in map(_epoch, CronSim(_expression(self.at), start)) if at > after), None)
+        return next((at for at in _times(self.at, start) if at > after), None)
 
     def latest(self, after: int, now: int) -> int | None:
         """Return the last occurrence after a time and until now, or None."""
@@ -68,7 +69,7 @@ class Schedule:
             last = now // period * period
             return last if last > after else None
         begin = datetime.fromtimestamp(now - _REPEATED, ZoneInfo(self.timezone))
-        earlier = next(map(_epoch, CronSim(_expression(self.at), begin, reverse=True)), None)
+        earlier = next(_times(self.at, begin, reverse=True), None)
         latest = earlier if earlier is not None and after < earlier <= now else None
         following = self.next(max(after, earlier if earlier is not None else after))
         while following is not None and following <= now:
@@ -124,9 +125,6 @@ def _period(at: str) -> int:
     return int(match[1]) * _UNITS[match[2]] if match else 0
 
 
-def _expression(at: str) -> str:
-    return _NAMED.get(at.strip().lower(), at)
-
-
-def _epoch(moment: datetime) -> int:
-    return int(moment.timestamp())
+def _times(at: str, start: datetime, *, reverse: bool = False) -> Iterator[int]:
+    moments = CronSim(_NAMED.get(at.strip().lower(), at), start, reverse=reverse)
+    return (int(moment.timestamp()) for moment in moments)
