@@ -191,12 +191,11 @@ class DoorContext:
 class DoorTables:
     """Tables of a Door in the database of each project, which guests do not see.
 
-    The names of all begin with `prefix`, and `first` is one of them. `create` are the statements that create
-    them, when a statement first names one. Guests can insert into the view `inlet`.
+    One has the name `prefix`, with which those of all begin. `create` are the statements that create them,
+    when a statement first names one. Guests can insert into the view `inlet`.
     """
 
     prefix: str
-    first: str
     inlet: str
     create: tuple[str, ...]
 

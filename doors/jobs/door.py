@@ -120,17 +120,14 @@ async def _read(request: DoorRequest, members: frozenset[str]) -> Mapping[str, A
     """Return the members of a document, of simple types. The trigger of the table checks their values."""
     try:
         text = str(request.body, "utf-8")
-        if len(text) > MAX_STEP:
-            document = await asyncio.to_thread(parse, text, MAX_VALUES)
-        else:
-            document = json.loads(text)
+        many = len(text) > MAX_STEP
+        document = await asyncio.to_thread(parse, text, MAX_VALUES) if many else json.loads(text)
     except (ValueError, RecursionError, TooComplex) as error:
         raise _refused(f"the document is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise _refused("the document is not an object")
     if unknown := sorted(document.keys() - members):
         raise _refused(f"there is no member {unknown[0]}", f"Available: {', '.join(sorted(members))}.")
-    for name, value in document.items():
-        if isinstance(value, dict | list):
-            raise _refused(f"{name} is an object or an array")
+    if nested := [name for name, value in document.items() if isinstance(value, dict | list)]:
+        raise _refused(f"{nested[0]} is an object or an array")
     return document

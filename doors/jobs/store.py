@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, DoorTables, ReadsTables, Session
 from engine.errors import SvcError
-from engine.job_store import Ended, Job, JobState
+from engine.job_store import Ended, Job, JobState, StoredJob
 
 MAX_JOBS = 100_000
 """Maximum jobs of a project, dead ones included."""
@@ -64,7 +64,6 @@ _CASES = "\n".join(f"WHEN {check} THEN RAISE(ABORT, 'job: {text}')" for text, ch
 
 JOBS = DoorTables(
     prefix="_svc_jobs",
-    first="_svc_jobs",
     inlet="_svc_jobs_add",
     create=(
         """CREATE TABLE _svc_jobs (
@@ -110,9 +109,10 @@ PIECE = 200
 """Jobs that a transaction removes. The log has their bodies, and a limit for a transaction."""
 INLINE_BYTES = 4096
 """Bodies up to this size are read with the claim."""
+_TIME = "strftime('%Y-%m-%dT%H:%M:%SZ', {0} / 1000, 'unixepoch') AS {0}"
 _COLUMNS = (
-    "id, resource, path, CAST(key AS BLOB) AS key, state, added, due, tries, max_tries, request, error,"
-    " octet_length(body) AS size, typeof(body) = 'text' AS text"
+    f"id, resource, path, CAST(key AS BLOB) AS key, state, {_TIME.format('added')}, {_TIME.format('due')},"
+    " tries, max_tries, request, error, octet_length(body) AS size, typeof(body) = 'text' AS text"
 )
 _BODY = "CAST(body AS BLOB) AS body"
 _CLAIM = f"""UPDATE _svc_jobs SET state = 'running', tries = tries + 1, owner = $1, due = $2
@@ -183,12 +183,12 @@ class ProjectJobs:
         due: int | None = await self._tables.glance(_LOOK)
         return due or None
 
-    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[StoredJob], int | None]:
         claim = _CLAIM, (owner, until, count)
         claimed, following, _ = await self._run(claim, (_NEXT, (owner,)), (_EXPIRE, ()))
         return [_job(row) for row in claimed["rows"]], following["rows"][0]["due"]
 
-    async def body(self, job: Job) -> bytes | None:
+    async def body(self, job: StoredJob) -> bytes | None:
         if job.body is not None:
             return job.body
         (found,) = await self._run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
@@ -220,7 +220,7 @@ class ProjectJobs:
         found, counted = await self._run((sql, (state, after, limit)), (counts, ()))
         return [_job(row) for row in found["rows"]], {row["state"]: row["count"] for row in counted["rows"]}
 
-    async def find(self, id_: str) -> Job:
+    async def find(self, id_: str) -> StoredJob:
         found = []
         if await self._exist():
             sql = f"SELECT {_COLUMNS}, {_BODY} FROM _svc_jobs WHERE id = $1"
@@ -251,15 +251,13 @@ class ProjectJobs:
         return changes
 
 
-def _job(row: dict[str, Any]) -> Job:
+def _job(row: dict[str, Any]) -> StoredJob:
     row["text"] = bool(row["text"])
-    for name in ("added", "due"):
-        row[f"{name}_ns"] = row.pop(name) * 10**6
     if row["key"] is not None:
         row["key"] = _bytes(row["key"]).decode(errors="replace")  # SQL can insert text that is not UTF-8.
     if row.get("body") is not None:
         row["body"] = _bytes(row["body"])
-    return Job(**row)
+    return StoredJob(**row)
 
 
 def _bytes(value: dict[str, str]) -> bytes:

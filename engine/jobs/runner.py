@@ -22,7 +22,7 @@ from engine.errors import SvcError
 from engine.gateway.routes import internal_request
 from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
-from engine.job_store import Ended, Job, JobStore
+from engine.job_store import Ended, Job, JobStore, StoredJob
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, utc
@@ -198,7 +198,7 @@ class JobRunner:
             if len(jobs) < free:
                 return following / 1000 if following is not None else None
 
-    async def _try(self, name: str, store: JobStore, job: Job) -> None:
+    async def _try(self, name: str, store: JobStore, job: StoredJob) -> None:
         """Run a try of a job, store its end, and look for more jobs."""
         request = request_id()
         try:
@@ -222,7 +222,7 @@ class JobRunner:
         if not self._stopping:
             self._plan(name, self._clock() + GATHER_SECONDS)
 
-    async def _outcome(self, name: str, store: JobStore, job: Job, request: str) -> Ended | None:
+    async def _outcome(self, name: str, store: JobStore, job: StoredJob, request: str) -> Ended | None:
         if job.tries > job.max_tries:
             return self._failed(name, job, request, "its last try was interrupted", final=True)
         project = self._projects().get(name)

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,34 +10,14 @@ from pydantic import Field
 from engine.control.app import Routes
 from engine.control.projects import known
 from engine.control.schemas import QueryModel, StrictModel
-from engine.job_store import JobState, JobStore
+from engine.job_store import Job, JobState, JobStore
 
 MAX_LISTED = 1000
 JobId = Annotated[str, Field(max_length=100)]
 
 
-class JobOut(StrictModel):
-    """A job: a request that svc sends to `path` of `resource`, with `size` bytes of body.
-
-    `due` is the time of the next try, the end of the claim of a running one, or the death of a dead one.
-    `request` is the id of the last try that failed, and `error` why.
-    """
-
-    id: str
-    resource: str
-    path: str
-    key: str | None
-    state: JobState
-    added: str
-    due: str
-    tries: int
-    max_tries: int
-    request: str
-    error: str
-    size: int
-
-
-class JobDetail(JobOut):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail(Job):
     """A job with its body: its text, or its bytes in base64."""
 
     body: str | None
@@ -49,7 +30,7 @@ class JobList(StrictModel):
     waiting: int
     running: int
     dead: int
-    jobs: list[JobOut]
+    jobs: list[Job]
 
 
 class JobsQuery(QueryModel):
@@ -86,18 +67,17 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     @routes.get(base, "viewer")
     async def jobs(project: str, query_args: JobsQuery) -> JobList:
         """List jobs."""
-        listed, counts = await known(store_of(project), project).list(**query_args.model_dump())
-        jobs = [JobOut.from_value(each) for each in listed]
-        return JobList(**{"waiting": 0, "running": 0, "dead": 0} | counts, jobs=jobs)
+        jobs, counts = await known(store_of(project), project).list(**query_args.model_dump())
+        return JobList(**{"waiting": 0, "running": 0, "dead": 0} | counts, jobs=list(jobs))
 
     @routes.get(f"{base}/<id>", "deployer")
     async def job(project: str, id: str) -> JobDetail:
         """Return a job with its body, which needs the role deployer: it can have data of users."""
-        found = await known(store_of(project), project).find(id)
-        body = found.body or b""
-        encoded = None if found.text else base64.b64encode(body).decode()
-        text = body.decode("utf-8", "replace") if found.text else None
-        return JobDetail.from_value(found, body=text, base64=encoded)
+        members = asdict(await known(store_of(project), project).find(id))
+        is_text, body = members.pop("text"), members.pop("body")
+        text = body.decode("utf-8", "replace") if is_text else None
+        encoded = None if is_text else base64.b64encode(body).decode()
+        return JobDetail(**members, body=text, base64=encoded)
 
     @routes.post(f"{base}/retry", "deployer")
     async def retry(project: str, data: JobsRequest) -> JobsChanged:
