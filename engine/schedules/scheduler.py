@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -168,8 +168,7 @@ class PlannedSchedule:
     last: ScheduleResult | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """When to read the state of a project again: at `wake`, if its clock goes back, or if it changes."""
 
     project: Project
@@ -385,17 +384,11 @@ class Scheduler:
             entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
-            following = None if entry.paused else schedule.next(entry.after)
-            listed.append(
-                PlannedSchedule(
-                    resource=resource,
-                    **asdict(schedule),
-                    paused=entry.paused,
-                    next=utc(following) if following is not None else None,
-                    running=len(entry.running),
-                    last=_described(entry.last) if entry.last is not None else None,
-                )
-            )
+            due = None if entry.paused else schedule.next(entry.after)
+            following = utc(due) if due is not None else None
+            last = _described(entry.last) if entry.last is not None else None
+            plan = partial(PlannedSchedule, resource=resource, **asdict(schedule), paused=entry.paused)
+            listed.append(plan(next=following, running=len(entry.running), last=last))
         return listed
 
     async def run_now(self, project: Project, resource: str, path: str) -> ScheduleResult:

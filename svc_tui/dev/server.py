@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +22,7 @@ from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication.journal import DAY_NS, DAYS, JOURNAL, trim_days
 from engine.bucket.blobs import FolderBlobs
-from engine.bucket.folder import KeyValueFile
+from engine.bucket.folder import Database
 from engine.bucket.layout import BLOBS
 from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
@@ -239,11 +239,20 @@ async def run_dev(
 
         limits = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
         gateway = Gateway(lambda: table.routes, lambda _: timeline, limits, doors_of=lambda _: opened.open)
-        cells = KeyValueFile(data / SCHEDULES_FILE)
-        stack.push_async_callback(cells.aclose)
+
+        @cache
+        def cells() -> Database:
+            data.mkdir(parents=True, exist_ok=True)
+            return Database(data / SCHEDULES_FILE)
+
+        async def close_cells() -> None:
+            if cells.cache_info().currsize:
+                await cells().aclose()
+
+        stack.push_async_callback(close_cells)
         share = BackgroundShare(runner.pool, runner.quotas)
         pid = str(os.getpid())
-        scheduler = Scheduler(cells.open, projects, gateway, lambda _: timeline, node=pid, turn=share.run)
+        scheduler = Scheduler(cells, projects, gateway, lambda _: timeline, node=pid, turn=share.run)
         stack.push_async_callback(scheduler.aclose)
         node = pid if other is not None and other.is_running else "dev"
         jobs = JobRunner(projects, lambda _: opened.jobs, gateway, lambda _: timeline, share, node=node)
