@@ -35,9 +35,8 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     from doors.crypto.door import CryptoDoor
     from doors.files.door import FilesDoor
     from doors.files.store import COUNT as FILES_COUNT
-    from doors.jobs.door import JobsDoor
-    from doors.jobs.store import COUNT as JOBS_COUNT
-    from doors.jobs.store import JOBS
+    from doors.jobs.door import COUNT as JOBS_COUNT
+    from doors.jobs.door import JOBS, JobsDoor
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
     from doors.telemetry.door import TelemetryDoor

@@ -1,28 +1,35 @@
 """The files Door: streams of large objects over HTTP, and their delivery to clients by the host.
 
 The engine marks requests of clients. They get a file that a guest has named (`x-svc-file`), or have a signed
-URL.
+URL: a permission to read or write one file until a moment, for clients without an account.
 """
 
+import hashlib
+import hmac
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl, unquote_to_bytes
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from doors.files import signing
-from doors.files.store import KINDS, MAX_BYTES, MAX_PAGE, Check, Database, FileError, FileStore, StoredFile
+from doors.files.store import KINDS, MAX_BYTES, Check, Database, FileError, FileStore, StoredFile, check_key
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, problem_response
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
 PATH = "/v1/files/"
+SIGNED_PATH = "/.svc/files/"
+"""Path of signed URLs, at each public host of the project."""
+MAX_SECONDS = 7 * 86_400
+"""Longest validity of a URL."""
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 FIELDS = (
     "content-type", "content-disposition", "content-encoding", "content-language", "cache-control", "expires",
 )  # fmt: skip
@@ -56,7 +63,7 @@ class FilesDoor(Door):
         """Open the Door for one project."""
         assert context.storage is not None
         store = FileStore(self._database_of(context.folder.parent), context.storage.blobs)
-        return ProjectFiles(store, signing.project_key(context.storage.secret, context.project))
+        return ProjectFiles(store, project_key(context.storage.secret, context.project))
 
 
 class ProjectFiles:
@@ -72,7 +79,7 @@ class ProjectFiles:
 
     async def answer(self, request: DoorRequest) -> DoorResponse:
         try:
-            if request.client and request.path.startswith(signing.PATH):
+            if request.client and request.path.startswith(SIGNED_PATH):
                 return await self._answer_signed(request)
             if request.path.startswith(PATH):
                 return await self._answer_file(request, _key(request.path.removeprefix(PATH)))
@@ -85,7 +92,7 @@ class ProjectFiles:
                 return await self._list(request)
             document = await _document(request)
             if request.path == "/v1/sign":
-                url = signing.sign(self._key, signing.permission_of(document))
+                url = sign(self._key, permission_of(document))
                 return DoorResponse(200, json.dumps({"url": url}).encode())
             source, target = document.get("from"), document.get("to")
             if type(source) is not str or type(target) is not str:
@@ -113,8 +120,8 @@ class ProjectFiles:
         return await self._send(request, await self.store.find(key, _stale(request)))
 
     async def _answer_signed(self, request: DoorRequest) -> DoorResponse:
-        key = _key(request.path.removeprefix(signing.PATH))
-        permission = signing.verify(self._key, key, request.query, request.method)
+        key = _key(request.path.removeprefix(SIGNED_PATH))
+        permission = verify(self._key, key, request.query, request.method)
         if permission.method == "GET":
             return await self._send(request, await self.store.find(key, _stale(request)))
         kind = request.header("content-type")
@@ -144,7 +151,8 @@ class ProjectFiles:
 
     async def _list(self, request: DoorRequest) -> DoorResponse:
         asked = dict(parse_qsl(request.query, keep_blank_values=True))
-        options = {"prefix": "", "delimiter": "", "cursor": "", "limit": str(MAX_PAGE)} | asked
+        # The store limits the length of a page.
+        options = {"prefix": "", "delimiter": "", "cursor": "", "limit": "9" * 9} | asked
         prefix, delimiter, cursor, limit, *unknown = options.values()
         if unknown or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
             hint = "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1)."
@@ -276,3 +284,73 @@ async def _document(request: DoorRequest) -> dict[str, Any]:
 async def _nothing() -> AsyncGenerator[bytes, None]:
     return
     yield b""
+
+
+class Permission(NamedTuple):
+    """Permission of a signed URL: `GET`, which includes HEAD, or `PUT`, until `expires` (Unix time).
+
+    A PUT has at most `max` bytes, the content type `type` if that is not empty, and with `once` creates the
+    file, so that a second one fails.
+    """
+
+    key: str
+    method: str
+    expires: int
+    max: int = MAX_BYTES
+    type: str = ""
+    once: int = 0
+
+
+def project_key(secret: bytes, project: str) -> bytes:
+    """Return the key for the URLs of a project."""
+    return hmac.new(secret, f"files\n{project}".encode(), hashlib.sha256).digest()
+
+
+def sign(key: bytes, permission: Permission) -> str:
+    """Return the path and query of a signed URL."""
+    members = permission._asdict() | {"signature": _signature(key, permission)}
+    return f"{SIGNED_PATH}{quote(members.pop('key'), safe='/')}?{urlencode(members)}"
+
+
+def verify(key: bytes, file: str, query: str, method: str) -> Permission:
+    """Return the permission of a request to a signed URL. Raises `FileError`."""
+    members = dict(parse_qsl(query, keep_blank_values=True))
+    signature = members.pop("signature", "")
+    numbers = [members.get(name, "") for name in ("expires", "max", "once")]
+    if not all(map(_NUMBER.fullmatch, numbers)) or members.keys() | {"key"} != {*Permission._fields}:
+        raise _denied("it is not one that files.sign has returned")
+    expires, most, once = map(int, numbers)
+    permission = Permission(check_key(file), members["method"], expires, most, members["type"], once)
+    if not hmac.compare_digest(_signature(key, permission).encode(), signature.encode()):
+        raise _denied("it was altered, or signed by another service")
+    if time.time() >= expires:
+        raise _denied("it has expired")
+    if method != permission.method and (method, permission.method) != ("HEAD", "GET"):
+        raise _denied(f"it permits {permission.method}, not {method}")
+    return permission
+
+
+def _signature(key: bytes, permission: Permission) -> str:
+    return hmac.new(key, urlencode(permission._asdict()).encode(), hashlib.sha256).hexdigest()
+
+
+def _denied(reason: str) -> FileError:
+    return FileError(f"the signed URL is not valid: {reason}", "Request a new one.", code="bad-signature")
+
+
+def permission_of(document: Mapping[str, object]) -> Permission:
+    """Return the permission that a guest asks for. Raises `FileError`."""
+    known = {"key": "", "method": "GET", "expires_s": 600, "max_bytes": MAX_BYTES, "type": "", "once": False}
+    wrong = [name for name, value in document.items() if type(value) is not type(known.get(name, ...))]
+    if "key" not in document or wrong:
+        message, hint = f"the body has no valid {[*wrong, 'key'][0]}", f"Its members are {', '.join(known)}."
+        raise FileError(message, hint, code="bad-request")
+    values: dict[str, Any] = {**known, **document}
+    seconds, most, method = values["expires_s"], values["max_bytes"], values["method"]
+    if method not in ("GET", "PUT"):
+        raise FileError(f"method is {method!r}", "Use GET or PUT.", code="bad-request")
+    if not (1 <= seconds <= MAX_SECONDS and 0 <= most <= MAX_BYTES):
+        hint = f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes."
+        raise FileError("expires_s or max_bytes is out of range", hint, code="bad-request")
+    expires, once = int(time.time()) + seconds, int(values["once"])
+    return Permission(check_key(values["key"]), method, expires, most, values["type"], once)

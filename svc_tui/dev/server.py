@@ -346,7 +346,7 @@ def _blueprints(
 ) -> "tuple[Blueprint, ...]":
     """Return the routes of the control API. Their web framework takes half a second to load."""
     from engine.control.projects import SingleProject
-    from engine.control.routes import jobs, manifest, requests, schedules, state
+    from engine.control.routes import jobs, manifest, requests, state
 
     name, doors = dev.project.name, composition.doors()
     projects = SingleProject(name, data)
@@ -354,7 +354,7 @@ def _blueprints(
         *composition.project_api(name, data),
         manifest.blueprint(manifest.EditableManifest(dev.project)),
         state.blueprint(state.dev_status(dev, rates, opened.uses, port, scheduler.known), projects, doors),
-        schedules.blueprint(scheduler, lambda asked: dev.project if asked == name else None),
+        jobs.schedule_blueprint(scheduler, lambda asked: dev.project if asked == name else None),
         jobs.blueprint(lambda asked: opened.jobs if asked == name else None, runner.wake),
         requests.blueprint(projects, dev, replayer),
     )

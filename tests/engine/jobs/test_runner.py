@@ -233,7 +233,7 @@ def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
 
 
 def test_all_jobs_of_a_state_are_removed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doors.jobs.store.PIECE", 2)
+    monkeypatch.setattr("doors.jobs.door.PIECE", 2)
 
     async def test(world: World) -> None:
         assert await world.store.remove(None, "waiting") == 0

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from doors.jobs.door import JobsDoor
-from doors.jobs.store import JOBS
+from doors.jobs.door import JOBS, JobsDoor
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
 from engine.deploy.serving import Doors
