@@ -1,8 +1,8 @@
 """Jobs of a project, and their store: what the Door `jobs`, the runner and the routes share."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 JobState = Literal["waiting", "running", "dead"]
 
@@ -37,12 +37,10 @@ class StoredJob(Job):
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """The end of a try. A job that is not `done` is due again at `due`, or dead if that is None."""
 
     id: str
-    _: KW_ONLY
     done: bool = False
     due: int | None = None
     request: str = ""

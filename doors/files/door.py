@@ -60,7 +60,6 @@ class FilesDoor(Door):
         self._database_of = database_of
 
     def open(self, context: DoorContext) -> "ProjectFiles":
-        """Open the Door for one project."""
         assert context.storage is not None
         store = FileStore(self._database_of(context.folder.parent), context.storage.blobs)
         return ProjectFiles(store, project_key(context.storage.secret, context.project))
@@ -302,7 +301,6 @@ class Permission(NamedTuple):
 
 
 def project_key(secret: bytes, project: str) -> bytes:
-    """Return the key for the URLs of a project."""
     return hmac.new(secret, f"files\n{project}".encode(), hashlib.sha256).digest()
 
 

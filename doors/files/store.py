@@ -175,7 +175,6 @@ class FileStore:
         self.is_closed = False
 
     def limit_to(self, quota: Quota) -> None:
-        """Limit the bytes of all files."""
         self.limit = None if quota.files_mb is None else quota.files_mb << 20
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:

@@ -24,7 +24,7 @@ from engine.door import (
     ReadsTables,
     Session,
     problem_response,
-)  # fmt: skip
+)
 from engine.errors import SvcError
 from engine.job_store import Ended, Job, JobState, StoredJob
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
@@ -173,7 +173,6 @@ class JobsDoor(Door):
     problems = KINDS
 
     def open(self, context: DoorContext) -> "ProjectJobs":
-        """Open the Door for one project, whose Door `tables` is open."""
         return ProjectJobs(context)
 
 
@@ -181,7 +180,6 @@ class ProjectJobs:
     """The Door of one project, and its jobs. It implements `engine.door.OpenDoor`, and `JobStore`."""
 
     def __init__(self, context: DoorContext) -> None:
-        """Find the Door `tables` of the project."""
         tables = context.sibling("tables")
         assert isinstance(tables, ReadsTables)
         self._tables = tables

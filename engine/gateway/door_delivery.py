@@ -54,7 +54,6 @@ class Delivery:
     door: DoorBinding
 
     async def answer(self) -> tuple[int, int, int]:
-        """Answer the request by the Door."""
         head, received = self.exchange.request, 0
 
         async def body() -> AsyncIterator[bytes]:

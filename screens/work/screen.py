@@ -27,26 +27,16 @@ from screens.dialog import (
     FittedLines,
     PathField,
     require_filled,
-)  # fmt: skip
+)
 from screens.files import parse_path, progress_bar, read_chunks
 from screens.logs.request_view import RequestView
 from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
 from screens.widgets.rows import Cell, ItemRows, Line, ListColumn, Row
 from screens.widgets.virtual_list import VirtualRows
+from screens.work import rows
 from screens.work.picture import MAX_BYTES, Picture, decode, is_image
-from screens.work.rows import (
-    FILE_COLUMNS,
-    JOB_COLUMNS,
-    SCHEDULE_COLUMNS,
-    Document,
-    file_cells,
-    file_lines,
-    job_cells,
-    job_lines,
-    key_of,
-    schedule_cells,
-)  # fmt: skip
+from screens.work.rows import Document, key_of
 from svc_tui.client import SvcError, Unreachable
 from svc_tui.terminal.units import duration, plural, size
 
@@ -74,11 +64,9 @@ class ListScreen(ConsoleScreen):
 
     @staticmethod
     def now() -> datetime:
-        """Return the time that relative times refer to."""
         return datetime.now(UTC)
 
     def body(self) -> ComposeResult:
-        """Yield the list, and the line about it."""
         self.source = ItemRows(self._row)
         yield Static(id="about")
         yield VirtualRows(self.source, self.COLUMNS)
@@ -104,7 +92,6 @@ class ListScreen(ConsoleScreen):
         self.set_interval(self.POLL_SECONDS, self._poll)
 
     def _poll(self) -> None:
-        """Load the list, unless it is still being loaded."""
         if self.is_active and self.client.state == "live" and not is_working(self, "load"):
             self.reload()
 
@@ -241,7 +228,7 @@ class JobsScreen(ListScreen):
         Binding("L", "log", "Log", id="jobs.log"),
     ]
 
-    COLUMNS: ClassVar[Sequence[ListColumn]] = JOB_COLUMNS
+    COLUMNS: ClassVar[Sequence[ListColumn]] = rows.JOB_COLUMNS
     _state: States = ""
     _schedules = False
     _active = False
@@ -250,8 +237,8 @@ class JobsScreen(ListScreen):
     def cells(self, document: Document) -> tuple[Cell, ...]:
         """Return the cells of a job or a schedule."""
         if "id" in document:
-            return job_cells(self.now(), document)
-        return schedule_cells(self.now(), self._active, document)
+            return rows.job_cells(self.now(), document)
+        return rows.schedule_cells(self.now(), self._active, document)
 
     def navigate(self, words: Sequence[str]) -> None:
         """Show the jobs in a state, or the schedules. Raises `SvcError`."""
@@ -285,7 +272,7 @@ class JobsScreen(ListScreen):
 
     def _show(self, *, schedules: bool) -> None:
         self._schedules = schedules
-        self.show_list(SCHEDULE_COLUMNS if schedules else JOB_COLUMNS)
+        self.show_list(rows.SCHEDULE_COLUMNS if schedules else rows.JOB_COLUMNS)
 
     def action_schedules(self) -> None:
         self._show(schedules=not self._schedules)
@@ -340,7 +327,6 @@ class JobsScreen(ListScreen):
         self.reload()
 
     def action_log(self) -> None:
-        """Open the request of the last run or try."""
         if (document := self.current) is not None:
             last = document["last"] if self._schedules else document
             if last and last["request"]:
@@ -355,7 +341,8 @@ class JobsScreen(ListScreen):
         elif (row := self.current) is not None:
             with self.shown_errors():
                 job = await self.client.call("GET", f"/jobs/{row['id']}")
-                self.show(job, job_lines(job, self.now()), "run", "delete", *["log"] * bool(job["request"]))
+                actions = ("run", "delete", "log") if job["request"] else ("run", "delete")
+                self.show(job, rows.job_lines(job, self.now()), *actions)
 
 
 def _address(schedule: Document) -> dict[str, str]:
@@ -380,11 +367,11 @@ class FilesScreen(ListScreen):
 
     POLL_SECONDS: ClassVar[float] = 10.0
     """The API counts the files of a level each time."""
-    COLUMNS: ClassVar[Sequence[ListColumn]] = FILE_COLUMNS
+    COLUMNS: ClassVar[Sequence[ListColumn]] = rows.FILE_COLUMNS
     _prefix = ""
 
     def cells(self, document: Document) -> tuple[Cell, ...]:
-        return file_cells(self.now(), self._prefix[: self._prefix.rfind("/") + 1], document)
+        return rows.file_cells(self.now(), self._prefix[: self._prefix.rfind("/") + 1], document)
 
     def navigate(self, words: Sequence[str]) -> None:
         """Show the files with a prefix."""
@@ -473,7 +460,7 @@ class FilesScreen(ListScreen):
                     picture, note = Picture(image), f"{pixels[0]:,} × {pixels[1]:,}"
             except SvcError as error:
                 note = error.message
-            lines = file_lines(file, data, note, shown=picture is not None)
+            lines = rows.file_lines(file, data, note, shown=picture is not None)
             self.show(file, lines, "download", "delete", picture=picture)
 
 

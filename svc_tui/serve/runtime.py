@@ -527,7 +527,6 @@ class Runtime:
         return project_dir(self._settings.data, project)
 
     def jobs_of(self, project: str) -> JobStore | None:
-        """Return the jobs of a project, None if it is not served."""
         return self.tenants.doors(project).jobs if self.serving.project(project) is not None else None
 
     def memory(self) -> MemoryState:
