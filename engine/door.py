@@ -73,9 +73,9 @@ class DoorRequest:
     method: str
     path: str
     _: KW_ONLY
-    query: str
-    headers: Headers
-    body: bytes
+    query: str = ""
+    headers: Headers = ()
+    body: bytes = b""
     caller: Caller
     budget: RunBudget | None = None
     call: Call | None = None

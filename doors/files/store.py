@@ -166,8 +166,6 @@ def check_metadata(values: Mapping[str, str], name: str) -> str:
 class FileStore:
     """The files of one project. `limit` is the quota of all its files in bytes, or None."""
 
-    limit: int | None
-
     def __init__(self, database: Database, blobs: Blobs, quota: Quota = NO_QUOTA) -> None:
         self._database, self._blobs = database, blobs
         self.written = database.written
@@ -175,7 +173,7 @@ class FileStore:
         self.is_closed = False
 
     def limit_to(self, quota: Quota) -> None:
-        self.limit = None if quota.files_mb is None else quota.files_mb << 20
+        self.limit: int | None = None if quota.files_mb is None else quota.files_mb << 20
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:
         """Return a file, by a stale read of a session if there is one. Raises `FileError`."""

@@ -194,8 +194,6 @@ class ProjectJobs:
         request = DoorRequest(
             "POST",
             "/v1/batch",
-            query="",
-            headers=(),
             body=json.dumps({"statements": asked}, ensure_ascii=False).encode("utf-8", "surrogatepass"),
             caller=by.caller if by is not None else Caller("", ""),
             session=by.session if by is not None else Session(),

@@ -116,7 +116,6 @@ class Delivery:
             path,
             query=exchange.request.query.decode("latin-1"),
             headers=tuple((name.decode("latin-1"), value) for name, value in fields),
-            body=b"",
             caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
             session=exchange.begin_session() if endpoint.sessions else Session(),
             stream=stream,
