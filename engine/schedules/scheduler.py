@@ -255,11 +255,12 @@ class Scheduler:
         if not schedules:
             self._plans[name] = _Plan(project, now, math.inf)
             return
-        starting: list[tuple[str, Run]] = []
+        starting: dict[str, Run] = {}
         notes: list[tuple[str, str]] = []
 
         def settle(entries: Entries) -> Entries:
-            self._forget(starting)
+            self._alive -= {run.id for run in starting.values()}
+            starting.clear()
             notes.clear()
             # The state of a schedule that was removed lasts for a day, and while it is paused.
             after = {key: each for key, each in entries.items() if each.paused or each.after > now - 86400}
@@ -269,13 +270,13 @@ class Scheduler:
                 notes.extend((key, note) for note in found)
                 if run is not None:
                     self._alive.add(run.id)
-                    starting.append((key, run))
+                    starting[key] = run
             return after
 
         try:
             entries = await self._change(name, settle)
         except BaseException as error:
-            self._forget(starting)
+            self._alive -= {run.id for run in starting.values()}
             before = self._plans.get(name)
             self._plans[name] = _Plan(project, now, now + RETRY_SECONDS, str(error))
             if not isinstance(error, Exception):
@@ -287,7 +288,7 @@ class Scheduler:
         for key, text in notes:
             resource, schedule = schedules[key]
             self._note(name, resource, "WARN", f"schedule {schedule.path}: {text}")
-        for key, run in starting:
+        for key, run in starting.items():
             spawn(self.runs, self._execute(name, *schedules[key], run))
         wake = now + REFRESH_SECONDS
         for key, (resource, schedule) in schedules.items():
@@ -298,10 +299,6 @@ class Scheduler:
             if not entry.paused and (following := schedule.next(entry.after)) is not None:
                 wake = min(wake, following)
         self._plans[name] = _Plan(project, now, wake)
-
-    def _forget(self, starting: list[tuple[str, Run]]) -> None:
-        self._alive -= {run.id for _, run in starting}
-        starting.clear()
 
     def _is_lost(self, now: float, limit: float, run: Run) -> bool:
         if run.owner.rpartition(".")[0] == self._node:
