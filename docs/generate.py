@@ -17,7 +17,7 @@ import typer
 from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
-from doors.jobs.store import GUEST_ADD
+from doors.jobs.door import GUEST_ADD
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.door import DOMAIN
 from engine.errors import SvcError

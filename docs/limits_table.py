@@ -5,8 +5,9 @@ import annotated_types
 from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
-from doors.files import signing, store
-from doors.jobs import store as jobs
+from doors.files import door as files_door
+from doors.files import store
+from doors.jobs import door as jobs
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, query
 from doors.tables.api import routes as rows
@@ -273,7 +274,7 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "its size is named",
         ),
-        ("validity of a signed URL", f"{signing.MAX_SECONDS // 86_400} days", "", "400 `bad-request`"),
+        ("validity of a signed URL", f"{files_door.MAX_SECONDS // 86_400} days", "", "400 `bad-request`"),
     ],
     "Cryptography": [
         ("request, with base64", size(crypto.MAX_REQUEST_BYTES), "", "413 `body-too-large`"),

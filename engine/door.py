@@ -73,9 +73,9 @@ class DoorRequest:
     method: str
     path: str
     _: KW_ONLY
-    query: str
-    headers: Headers
-    body: bytes
+    query: str = ""
+    headers: Headers = ()
+    body: bytes = b""
     caller: Caller
     budget: RunBudget | None = None
     call: Call | None = None
@@ -167,10 +167,6 @@ class OpenDoor(Protocol):
         """Finish requests in progress and close every file."""
 
 
-def _no_door(name: str) -> OpenDoor:
-    raise LookupError(name)
-
-
 @dataclass(frozen=True, slots=True)
 class DoorContext:
     """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
@@ -187,7 +183,7 @@ class DoorContext:
     measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
     storage: DoorStorage | None = None
     _: KW_ONLY
-    sibling: Callable[[str], OpenDoor] = field(default=_no_door, repr=False)
+    sibling: Callable[[str], OpenDoor] = field(default=dict[str, OpenDoor]().__getitem__, repr=False)
     on_work: Callable[[], None] = field(default=lambda: None, repr=False)
 
 
@@ -195,12 +191,11 @@ class DoorContext:
 class DoorTables:
     """Tables of a Door in the database of each project, which guests do not see.
 
-    The names of all begin with `prefix`, and `first` is one of them. `create` are the statements that create
-    them, when a statement first names one. Guests can insert into the view `inlet`.
+    One has the name `prefix`, with which those of all begin. `create` are the statements that create them,
+    when a statement first names one. Guests can insert into the view `inlet`.
     """
 
     prefix: str
-    first: str
     inlet: str
     create: tuple[str, ...]
 
@@ -214,7 +209,7 @@ class LimitsStorage(Protocol):
 
 
 @runtime_checkable
-class ReadsTables(Protocol):
+class ReadsTables(OpenDoor, Protocol):
     """An open Door that has the tables of its project."""
 
     async def glance(self, sql: str, *, fresh: bool = False) -> Any:

@@ -1,45 +1,46 @@
 """Jobs of a project, and their store: what the Door `jobs`, the runner and the routes share."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 JobState = Literal["waiting", "running", "dead"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job: a request that svc sends to `path` of a resource.
+    """A job: a request that svc sends to `path` of `resource`, with `size` bytes of body.
 
-    `tries` is the number of tries that have begun, and `due` the time of the next one, the end of the claim
-    of a running one, or the death of a dead one. Times are in milliseconds of the Unix epoch. `request` is
-    the id of the last try that failed, and `error` why. `body` is None if it was not read. `text` is whether
-    it is JSON.
+    `due` is the time of the next try, the end of the claim of a running one, or the death of a dead one.
+    `request` is the id of the last try that failed, and `error` why.
     """
 
     id: str
     resource: str
     path: str
-    _: KW_ONLY
     key: str | None
     state: JobState
-    added: int
-    due: int
+    added: str
+    due: str
     tries: int
     max_tries: int
     request: str
     error: str
     size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredJob(Job):
+    """A job with its body, None if it was not read. `text` is whether that is JSON."""
+
     text: bool
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """The end of a try. A job that is not `done` is due again at `due`, or dead if that is None."""
 
     id: str
-    _: KW_ONLY
     done: bool = False
     due: int | None = None
     request: str = ""
@@ -53,14 +54,14 @@ class JobStore(Protocol):
     async def next_due(self) -> int | None:
         """Return when a job is due, without opening the tables for writing; None without jobs."""
 
-    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[StoredJob], int | None]:
         """Begin tries of jobs that are due, at most `count`, by the process `owner`.
 
         Returns them, and when the next one is due. For other processes, a try that has not ended at `until`
         counts as interrupted.
         """
 
-    async def body(self, job: Job) -> bytes | None:
+    async def body(self, job: StoredJob) -> bytes | None:
         """Return the body of a claimed job; None if the job was removed."""
 
     async def end(self, owner: str, ended: Ended) -> None:
@@ -77,7 +78,7 @@ class JobStore(Protocol):
     ) -> tuple[Sequence[Job], dict[str, int]]:
         """Return jobs after an id, without their bodies, and how many there are by state."""
 
-    async def find(self, id_: str) -> Job:
+    async def find(self, id_: str) -> StoredJob:
         """Return a job with its body. Raises an error of the code `not-found`."""
 
     async def retry(self, ids: Sequence[str] | None) -> int:

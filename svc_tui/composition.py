@@ -35,9 +35,8 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     from doors.crypto.door import CryptoDoor
     from doors.files.door import FilesDoor
     from doors.files.store import COUNT as FILES_COUNT
-    from doors.jobs.door import JobsDoor
-    from doors.jobs.store import COUNT as JOBS_COUNT
-    from doors.jobs.store import JOBS
+    from doors.jobs.door import COUNT as JOBS_COUNT
+    from doors.jobs.door import JOBS, JobsDoor
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
     from doors.telemetry.door import TelemetryDoor
@@ -59,16 +58,7 @@ def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
     from engine.control.routes import logs, usage
 
     project = SingleProject(name, folder)
-    store = FileStore(ProjectDatabase(folder), FolderBlobs(folder))
-
-    def store_of(asked: str) -> FileStore:
-        project.data_dir(asked)
-        return store
-
-    return (
-        projects.blueprint(project),
-        tables(project),
-        files(store_of),
-        usage.blueprint(project),
-        logs.blueprint(project),
-    )
+    blobs = FolderBlobs(folder)
+    stored = files(lambda asked: FileStore(ProjectDatabase(project.data_dir(asked)), blobs))
+    shown = usage.blueprint(project), logs.blueprint(project)
+    return projects.blueprint(project), tables(project), stored, *shown

@@ -74,15 +74,11 @@ def open_project(service: bool | None) -> Iterator[tuple[Client, str]]:
     """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`."""
     root = find(Path.cwd())
     name, credentials = load(root).name, resolve_target(root, service)
-    if credentials is not None:
-        with noted_client(credentials) as client:
-            yield client, name
-        return
-    running = find_running(root / DATA_DIR, "/v1/projects")
-    if running is None:
+    running = find_running(root / DATA_DIR, "/v1/projects") if credentials is None else None
+    if (connection := noted_client(credentials) if credentials is not None else running) is None:
         raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
-    with running:
-        yield running, name
+    with connection as client:
+        yield client, name
 
 
 RunSql = Callable[..., Any]

@@ -7,8 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from quart import Response, request
 
-from doors.files.door import FileDocument, describe
-from doors.files.store import MAX_PAGE, FileStore
+from doors.files.store import MAX_PAGE, FileDocument, FileList, FileStore
 from engine.control.app import Routes, principal
 from engine.control.schemas import QueryModel
 
@@ -41,15 +40,6 @@ class PrefixQuery(QueryModel):
 
 
 @dataclass(frozen=True, slots=True)
-class FileList:
-    """A page of files and common prefixes. `cursor` begins the next one, `null` at the end."""
-
-    files: list[FileDocument]
-    prefixes: list[str]
-    cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class FileUsage:
     """The number of files and their bytes. `limit` is the quota of the project in bytes, if it has one."""
 
@@ -73,9 +63,7 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
     @routes.get(base, "viewer")
     async def list_files(project: str, query_args: ListQuery) -> FileList:
         """List files in the order of the bytes of their keys; needs the role viewer."""
-        query = query_args
-        page = await store_of(project).list(query.prefix, query.delimiter, query.cursor, query.limit)
-        return FileList([describe(file) for file in page.files], page.prefixes, page.next or None)
+        return await store_of(project).list(**query_args.model_dump())
 
     @routes.get(f"{base}/usage", "viewer")
     async def usage(project: str, query_args: PrefixQuery) -> FileUsage:
@@ -97,15 +85,15 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         """Store the body as a file; needs the role deployer."""
         fields = {"content-type": query_args.type} if query_args.type else {}
         length, user, store = request.content_length, principal().name, store_of(project)
-        key, body = query_args.key, request.body
-        return describe(
-            await store.put(key, body, lambda _: None, fields=fields, metadata={}, length=length, by=user)
+        file = await store.put(
+            query_args.key, request.body, lambda _: None, fields=fields, metadata={}, length=length, by=user
         )
+        return file.describe()
 
     @routes.delete(f"{base}/content", "deployer")
     async def remove(project: str, query_args: KeyQuery) -> FileRemoved:
         """Remove a file; needs the role deployer."""
-        store, user = store_of(project), principal().name
-        return FileRemoved(await store.delete(query_args.key, lambda _: None, user))
+        removed = store_of(project).delete(query_args.key, lambda _: None, principal().name)
+        return FileRemoved(await removed)
 
     return routes

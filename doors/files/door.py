@@ -1,28 +1,35 @@
 """The files Door: streams of large objects over HTTP, and their delivery to clients by the host.
 
 The engine marks requests of clients. They get a file that a guest has named (`x-svc-file`), or have a signed
-URL.
+URL: a permission to read or write one file until a moment, for clients without an account.
 """
 
+import hashlib
+import hmac
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import KW_ONLY, asdict, dataclass
-from datetime import UTC, datetime
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl, unquote_to_bytes
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from doors.files import signing
-from doors.files.store import KINDS, MAX_BYTES, MAX_PAGE, Check, Database, FileError, FileStore, StoredFile
+from doors.files.store import KINDS, MAX_BYTES, Check, Database, FileError, FileStore, StoredFile, check_key
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, problem_response
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
 PATH = "/v1/files/"
+SIGNED_PATH = "/.svc/files/"
+"""Path of signed URLs, at each public host of the project."""
+MAX_SECONDS = 7 * 86_400
+"""Longest validity of a URL."""
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 FIELDS = (
     "content-type", "content-disposition", "content-encoding", "content-language", "cache-control", "expires",
 )  # fmt: skip
@@ -34,7 +41,6 @@ _METHODS = {"/v1/files": ("GET",), "/v1/copy": ("POST",), "/v1/sign": ("POST",)}
 _FILE_METHODS = ("GET", "HEAD", "PUT", "DELETE")
 _SHOWN = re.compile(r"(image|audio|video)/(?!svg|[\w.+-]*xml)[\w.+-]+|application/pdf|text/plain", re.ASCII)
 """Content types that browsers show without running scripts."""
-_OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
 
 class FilesDoor(Door):
@@ -54,10 +60,9 @@ class FilesDoor(Door):
         self._database_of = database_of
 
     def open(self, context: DoorContext) -> "ProjectFiles":
-        """Open the Door for one project."""
         assert context.storage is not None
         store = FileStore(self._database_of(context.folder.parent), context.storage.blobs)
-        return ProjectFiles(store, signing.project_key(context.storage.secret, context.project))
+        return ProjectFiles(store, project_key(context.storage.secret, context.project))
 
 
 class ProjectFiles:
@@ -73,7 +78,7 @@ class ProjectFiles:
 
     async def answer(self, request: DoorRequest) -> DoorResponse:
         try:
-            if request.client and request.path.startswith(signing.PATH):
+            if request.client and request.path.startswith(SIGNED_PATH):
                 return await self._answer_signed(request)
             if request.path.startswith(PATH):
                 return await self._answer_file(request, _key(request.path.removeprefix(PATH)))
@@ -86,13 +91,12 @@ class ProjectFiles:
                 return await self._list(request)
             document = await _document(request)
             if request.path == "/v1/sign":
-                url = signing.sign(self._key, signing.permission_of(document))
+                url = sign(self._key, permission_of(document))
                 return DoorResponse(200, json.dumps({"url": url}).encode())
             source, target = document.get("from"), document.get("to")
             if type(source) is not str or type(target) is not str:
-                raise FileError(
-                    "from or to is not a key", 'Send {"from": "…", "to": "…"}.', code="bad-request"
-                )
+                hint = 'Send {"from": "…", "to": "…"}.'
+                raise FileError("from or to is not a key", hint, code="bad-request")
             return _stored(await self.store.copy(source, target, _condition(request), request.caller))
         except SvcError as error:
             if request.call is not None:
@@ -115,8 +119,8 @@ class ProjectFiles:
         return await self._send(request, await self.store.find(key, _stale(request)))
 
     async def _answer_signed(self, request: DoorRequest) -> DoorResponse:
-        key = _key(request.path.removeprefix(signing.PATH))
-        permission = signing.verify(self._key, key, request.query, request.method)
+        key = _key(request.path.removeprefix(SIGNED_PATH))
+        permission = verify(self._key, key, request.query, request.method)
         if permission.method == "GET":
             return await self._send(request, await self.store.find(key, _stale(request)))
         kind = request.header("content-type")
@@ -145,57 +149,50 @@ class ProjectFiles:
         return _stored(file)
 
     async def _list(self, request: DoorRequest) -> DoorResponse:
-        options = dict(parse_qsl(request.query, keep_blank_values=True))
-        delimiter, limit = options.get("delimiter", ""), options.get("limit", str(MAX_PAGE))
-        if options.keys() - _OPTIONS or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
-            raise FileError(
-                "an option of the listing is not valid",
-                "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1).",
-                code="bad-request",
-            )
-        page = await self.store.list(
-            options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit), _stale(request)
-        )
-        document = {"files": [asdict(describe(file)) for file in page.files], "prefixes": page.prefixes}
-        if page.next:
-            document["cursor"] = page.next
+        asked = dict(parse_qsl(request.query, keep_blank_values=True))
+        # The store limits the length of a page.
+        options = {"prefix": "", "delimiter": "", "cursor": "", "limit": "9" * 9} | asked
+        prefix, delimiter, cursor, limit, *unknown = options.values()
+        if unknown or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
+            hint = "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1)."
+            raise FileError("an option of the listing is not valid", hint, code="bad-request")
+        document = asdict(await self.store.list(prefix, delimiter, cursor, int(limit), _stale(request)))
+        if document["cursor"] is None:
+            del document["cursor"]
         return DoorResponse(200, json.dumps(document, ensure_ascii=False).encode())
 
     async def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
         """Return a file, or a range of it (RFC 9110)."""
         etag, size = file.etag.encode(), file.size
-        lean: Headers = (
-            ("etag", etag),
-            ("last-modified", formatdate(file.modified_ms / 1000, usegmt=True).encode()),
-        )
+        lean = {"etag": file.etag, "last-modified": formatdate(file.modified_ms / 1000, usegmt=True)}
         if (condition := request.header("if-match")) and not matches(condition.encode(), etag):
             raise FileError(f"the file {file.key!r} has the etag {file.etag}", code="precondition")
         if (condition := request.header("if-none-match")) and none_match(condition.encode(), etag):
-            return DoorResponse(304, headers=lean)
+            return DoorResponse(304, headers=_encoded(lean))
         status, span = 200, (0, size)
         fresh = request.header("if-range").strip() in ("", file.etag)
         if request.method == "GET" and fresh and (header := request.header("range")):
             requested = byte_range(header.encode(), size)
             if requested == "unsatisfiable":
-                error = FileError(f"the file has {size} bytes", code="range")
-                refused = _problem(error, request)
-                bounds: Headers = (*refused.headers, ("content-range", b"bytes */%d" % size))
-                return DoorResponse(416, refused.body, bounds)
+                refused = _problem(FileError(f"the file has {size} bytes", code="range"), request)
+                return replace(refused, headers=(*refused.headers, ("content-range", b"bytes */%d" % size)))
             if requested is not None:
                 status, span = 206, requested
         start, stop = span
-        headers: Headers = (*lean, ("accept-ranges", b"bytes"), ("content-length", b"%d" % (stop - start)))
+        headers = lean | {"accept-ranges": "bytes", "content-length": str(stop - start)}
         if status == HTTPStatus.PARTIAL_CONTENT:
-            headers = (*headers, ("content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        kind = content_type(file.key) if request.client else "application/octet-stream"
-        fields = {"content-type": kind, **file.header_fields}
+            headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
         if request.client:
-            fields = _for_clients(fields)
+            headers |= _for_clients({"content-type": content_type(file.key), **file.header_fields})
         else:
-            fields[METADATA] = json.dumps(json.loads(file.metadata))
-        headers = (*headers, *((name, value.encode("latin-1", "replace")) for name, value in fields.items()))
+            headers |= {"content-type": "application/octet-stream", **file.header_fields}
+            headers[METADATA] = json.dumps(json.loads(file.metadata))
         content = await self.store.read(file, start, stop) if request.method == "GET" else _nothing()
-        return DoorResponse(status, headers=headers, stream=content)
+        return DoorResponse(status, headers=_encoded(headers), stream=content)
+
+
+def _encoded(fields: Mapping[str, str]) -> Headers:
+    return tuple((name, value.encode("latin-1", "replace")) for name, value in fields.items())
 
 
 def _problem(error: SvcError, request: DoorRequest) -> DoorResponse:
@@ -208,35 +205,9 @@ def _problem(error: SvcError, request: DoorRequest) -> DoorResponse:
     return problem_response(KINDS[code].status, f"files:{code}", error.public_message, members)
 
 
-@dataclass(frozen=True, slots=True)
-class FileDocument:
-    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
-
-    key: str
-    size: int
-    _: KW_ONLY
-    etag: str
-    modified: str
-    fields: dict[str, str]
-    metadata: dict[str, str]
-
-
-def describe(file: StoredFile) -> FileDocument:
-    """Return a file as JSON shows it."""
-    modified = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return FileDocument(
-        file.key,
-        file.size,
-        etag=file.etag.strip('"'),
-        modified=modified.replace("+00:00", "Z"),
-        fields=file.header_fields,
-        metadata=json.loads(file.metadata),
-    )
-
-
 def _stored(file: StoredFile) -> DoorResponse:
     headers = (("content-type", b"application/json"), ("etag", file.etag.encode()))
-    return DoorResponse(201, json.dumps(asdict(describe(file)), ensure_ascii=False).encode(), headers)
+    return DoorResponse(201, json.dumps(asdict(file.describe()), ensure_ascii=False).encode(), headers)
 
 
 def _for_clients(fields: dict[str, str]) -> dict[str, str]:
@@ -290,21 +261,21 @@ def _absent(file: StoredFile | None) -> None:
 
 
 def _metadata(text: str) -> dict[str, str]:
-    values = _object(text or "{}")
-    if values is None or not all(type(each) is str for each in values.values()):
-        message = f"{METADATA} is not a JSON object of texts, or has half of a surrogate pair"
-        raise FileError(message, code="bad-request")
+    values = _object(text or "{}", METADATA)
+    if not all(type(each) is str for each in values.values()):
+        raise FileError(f"{METADATA} is not a JSON object of texts", code="bad-request")
     return values
 
 
-def _object(text: str | bytes) -> dict[str, Any] | None:
-    """Return a JSON object whose texts UTF-8 can encode, or None for another text."""
-    try:
+def _object(text: str | bytes, name: str) -> dict[str, Any]:
+    """Return a JSON object whose texts UTF-8 can encode. Raises `FileError`."""
+    with suppress(ValueError, RecursionError):
         document = json.loads(text)
         json.dumps(document, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return document if type(document) is dict else None
+        if type(document) is dict:
+            return document
+    message = f"{name} is not a JSON object, or has half of a surrogate pair"
+    raise FileError(message, code="bad-request")
 
 
 async def _document(request: DoorRequest) -> dict[str, Any]:
@@ -313,12 +284,78 @@ async def _document(request: DoorRequest) -> dict[str, Any]:
         text += chunk
         if len(text) > MAX_DOCUMENT:
             raise FileError(f"the body has more than {MAX_DOCUMENT} bytes", code="too-large")
-    if (document := _object(text)) is None:
-        message = "the body is not a JSON object, or has half of a surrogate pair"
-        raise FileError(message, code="bad-request")
-    return document
+    return _object(text, "the body")
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
     return
     yield b""
+
+
+class Permission(NamedTuple):
+    """Permission of a signed URL: `GET`, which includes HEAD, or `PUT`, until `expires` (Unix time).
+
+    A PUT has at most `max` bytes, the content type `type` if that is not empty, and with `once` creates the
+    file, so that a second one fails.
+    """
+
+    key: str
+    method: str
+    expires: int
+    max: int = MAX_BYTES
+    type: str = ""
+    once: int = 0
+
+
+def project_key(secret: bytes, project: str) -> bytes:
+    return hmac.new(secret, f"files\n{project}".encode(), hashlib.sha256).digest()
+
+
+def sign(key: bytes, permission: Permission) -> str:
+    """Return the path and query of a signed URL."""
+    members = permission._asdict() | {"signature": _signature(key, permission)}
+    return f"{SIGNED_PATH}{quote(members.pop('key'), safe='/')}?{urlencode(members)}"
+
+
+def verify(key: bytes, file: str, query: str, method: str) -> Permission:
+    """Return the permission of a request to a signed URL. Raises `FileError`."""
+    members = dict(parse_qsl(query, keep_blank_values=True))
+    signature = members.pop("signature", "")
+    numbers = [members.get(name, "") for name in ("expires", "max", "once")]
+    if not all(map(_NUMBER.fullmatch, numbers)) or members.keys() | {"key"} != {*Permission._fields}:
+        raise _denied("it is not one that files.sign has returned")
+    expires, most, once = map(int, numbers)
+    permission = Permission(check_key(file), members["method"], expires, most, members["type"], once)
+    if not hmac.compare_digest(_signature(key, permission).encode(), signature.encode()):
+        raise _denied("it was altered, or signed by another service")
+    if time.time() >= expires:
+        raise _denied("it has expired")
+    if method != permission.method and (method, permission.method) != ("HEAD", "GET"):
+        raise _denied(f"it permits {permission.method}, not {method}")
+    return permission
+
+
+def _signature(key: bytes, permission: Permission) -> str:
+    return hmac.new(key, urlencode(permission._asdict()).encode(), hashlib.sha256).hexdigest()
+
+
+def _denied(reason: str) -> FileError:
+    return FileError(f"the signed URL is not valid: {reason}", "Request a new one.", code="bad-signature")
+
+
+def permission_of(document: Mapping[str, object]) -> Permission:
+    """Return the permission that a guest asks for. Raises `FileError`."""
+    known = {"key": "", "method": "GET", "expires_s": 600, "max_bytes": MAX_BYTES, "type": "", "once": False}
+    wrong = [name for name, value in document.items() if type(value) is not type(known.get(name, ...))]
+    if "key" not in document or wrong:
+        message, hint = f"the body has no valid {[*wrong, 'key'][0]}", f"Its members are {', '.join(known)}."
+        raise FileError(message, hint, code="bad-request")
+    values: dict[str, Any] = {**known, **document}
+    seconds, most, method = values["expires_s"], values["max_bytes"], values["method"]
+    if method not in ("GET", "PUT"):
+        raise FileError(f"method is {method!r}", "Use GET or PUT.", code="bad-request")
+    if not (1 <= seconds <= MAX_SECONDS and 0 <= most <= MAX_BYTES):
+        hint = f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes."
+        raise FileError("expires_s or max_bytes is out of range", hint, code="bad-request")
+    expires, once = int(time.time()) + seconds, int(values["once"])
+    return Permission(check_key(values["key"]), method, expires, most, values["type"], once)

@@ -10,6 +10,8 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
@@ -67,6 +69,19 @@ class FileError(SvcError):
     """A file cannot be read or written; `code` is one of `KINDS`."""
 
 
+@dataclass(frozen=True, slots=True)
+class FileDocument:
+    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
+
+    key: str
+    size: int
+    _: KW_ONLY
+    etag: str
+    modified: str
+    fields: dict[str, str]
+    metadata: dict[str, str]
+
+
 class StoredFile(NamedTuple):
     """A row of the index. `fields` and `metadata` are JSON: the header fields of its responses, and what the
     program stored beside it."""
@@ -86,20 +101,27 @@ class StoredFile(NamedTuple):
 
     @property
     def header_fields(self) -> dict[str, str]:
-        """The header fields of its responses, such as `content-type`."""
         return json.loads(self.fields)  # type: ignore[no-any-return]
+
+    def describe(self) -> FileDocument:
+        """Return the file as JSON shows it."""
+        moment = datetime.fromtimestamp(self.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        etag, modified = self.etag.strip('"'), moment.replace("+00:00", "Z")
+        fields, texts = self.header_fields, json.loads(self.metadata)
+        return FileDocument(self.key, self.size, etag=etag, modified=modified, fields=fields, metadata=texts)
 
 
 Check = Callable[[StoredFile | None], None]
 """Raises an error if the file that a key has, or that it has none, forbids to write it."""
 
 
-class Page(NamedTuple):
-    """A part of a listing: files, common prefixes, and the key at which the next one starts (empty: none)."""
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """A page of files and common prefixes. `cursor` begins the next one, `null` at the end."""
 
-    files: list[StoredFile]
+    files: list[FileDocument]
     prefixes: list[str]
-    next: str
+    cursor: str | None
 
 
 class Database(Protocol):
@@ -127,11 +149,8 @@ def check_key(key: str) -> str:
     elif not {"", ".", ".."}.isdisjoint(key.split("/")):
         reason = "one of its segments is empty, `.` or `..`"
     if reason:
-        raise FileError(
-            f"the key {key[:80]!r} is not valid: {reason}",
-            f"Use 1 to {MAX_KEY_BYTES} bytes of UTF-8, in segments between single slashes.",
-            code="bad-key",
-        )
+        hint = f"Use 1 to {MAX_KEY_BYTES} bytes of UTF-8, in segments between single slashes."
+        raise FileError(f"the key {key[:80]!r} is not valid: {reason}", hint, code="bad-key")
     return key
 
 
@@ -139,18 +158,13 @@ def check_metadata(values: Mapping[str, str], name: str) -> str:
     """Return metadata as JSON. Raises `FileError` above the limit."""
     text = json.dumps(dict(values), ensure_ascii=False, separators=(",", ":"))
     if len(text.encode("utf-8", "surrogatepass")) > MAX_METADATA_BYTES:
-        raise FileError(
-            f"the {name} have more than {MAX_METADATA_BYTES} bytes",
-            "Store them in a table.",
-            code="too-large",
-        )
+        message = f"the {name} have more than {MAX_METADATA_BYTES} bytes"
+        raise FileError(message, "Store them in a table.", code="too-large")
     return text
 
 
 class FileStore:
     """The files of one project. `limit` is the quota of all its files in bytes, or None."""
-
-    limit: int | None
 
     def __init__(self, database: Database, blobs: Blobs, quota: Quota = NO_QUOTA) -> None:
         self._database, self._blobs = database, blobs
@@ -159,13 +173,12 @@ class FileStore:
         self.is_closed = False
 
     def limit_to(self, quota: Quota) -> None:
-        """Limit the bytes of all files."""
-        self.limit = None if quota.files_mb is None else quota.files_mb << 20
+        self.limit: int | None = None if quota.files_mb is None else quota.files_mb << 20
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:
         """Return a file, by a stale read of a session if there is one. Raises `FileError`."""
         check_key(key)
-        file = await self._read(lambda connection: _find(connection, key), None, stale)
+        file = await self._read(lambda db: _find(db, key), None, stale)
         if file is None:
             raise _not_found(key)
         return file
@@ -179,11 +192,9 @@ class FileStore:
         try:
             first = await anext(chunks, b"")
         except (BlobMissing, BlobCorrupt) as error:
-            raise FileError(
-                f"the bytes of the file {file.key!r} are damaged: {error.public_message}",
-                "Store the file again, or restore the service from its backup.",
-                code="file-damaged",
-            ) from error
+            message = f"the bytes of the file {file.key!r} are damaged: {error.public_message}"
+            hint = "Store the file again, or restore the service from its backup."
+            raise FileError(message, hint, code="file-damaged") from error
         return _chain(first, chunks)
 
     async def put(
@@ -204,11 +215,11 @@ class FileStore:
         """
         check_key(key)
         texts = check_metadata(fields, "header fields"), check_metadata(metadata, "metadata")
-        used = await self._read(lambda connection: self._prepare(connection, key, check), 0)
+        used = await self._read(lambda db: self._prepare(db, key, check), 0)
         added = await self._blobs.add(self._limited(chunks, length, max_bytes, used))
         modified = time.time_ns() // 10**6
         file = StoredFile(key, added.digest, added.size, *texts, modified, added.checks)
-        await self._write(lambda connection: self._replace(connection, key, file, check), by)
+        await self._write(lambda db: self._replace(db, key, file, check), by)
         return file
 
     async def copy(self, source: str, key: str, check: Check, by: Caller | str) -> StoredFile:
@@ -228,44 +239,37 @@ class FileStore:
     async def delete(self, key: str, check: Check, by: Caller | str) -> bool:
         """Remove a file; return whether it existed. Raises `FileError`."""
         check_key(key)
-        if await self._read(lambda connection: _find(connection, key), None) is None:
+        if await self._read(lambda db: _find(db, key), None) is None:
             check(None)
             return False
-        return await self._write(
-            lambda connection: self._replace(connection, key, None, check) is not None, by
-        )
+        return await self._write(lambda db: self._replace(db, key, None, check) is not None, by)
 
     async def list(
-        self, prefix: str, delimiter: str, start: str, limit: int, stale: Session | None = None
-    ) -> Page:
+        self, prefix: str, delimiter: str, cursor: str, limit: int, stale: Session | None = None
+    ) -> FileList:
         """Return the next files whose keys have a prefix, sorted by the bytes of their keys.
 
-        Of keys with the delimiter after the prefix, only the part up to it is returned, once. `start` is
-        `Page.next` of the page before.
+        Of keys with the delimiter after the prefix, only the part up to it is returned, once. `cursor`
+        is that of the page before.
         """
+        start, limit = max(cursor, prefix), min(limit, MAX_PAGE)
         return await self._read(
-            lambda connection: _page(connection, prefix, delimiter, max(start, prefix), min(limit, MAX_PAGE)),
-            Page([], [], ""),
-            stale,
+            lambda db: _page(db, prefix, delimiter, start, limit), FileList([], [], None), stale
         )
 
     async def usage(self, prefix: str = "") -> tuple[int, int]:
         """Return the number and the bytes of the files whose keys have a prefix."""
-        return await self._read(lambda connection: _usage(connection, prefix), (0, 0))
+        return await self._read(lambda db: _usage(db, prefix), (0, 0))
 
     async def referenced(self, since_ms: int) -> set[Digest]:
         """Return the digests of all files, and of those that were removed since a time."""
         sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
-        return await self._read(
-            lambda connection: {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}, set()
-        )
+        return await self._read(lambda db: {Digest(row[0]) for row in db.execute(sql, (since_ms,))}, set())
 
     async def _read(self, work: Callable[[Any], T], missing: T, stale: Session | None = None) -> T:
         """Return the result of reading the index, `missing` if there is none."""
         return await asyncio.to_thread(
-            self._database.read,
-            lambda connection: work(connection) if _exists(connection) else missing,
-            stale,
+            self._database.read, lambda db: work(db) if _exists(db) else missing, stale
         )
 
     async def _write(self, work: Callable[[Any], T], by: Caller | str) -> T:
@@ -285,22 +289,20 @@ class FileStore:
         self, chunks: AsyncIterable[bytes], length: int | None, max_bytes: int, used: int
     ) -> AsyncGenerator[bytes, None]:
         """Yield a body within its limits. Raises `FileError` for another length than the announced one."""
-        size = length or 0
 
-        def check() -> None:
+        def check(size: int) -> None:
             if size > max_bytes:
-                message = f"the file has more than {max_bytes} bytes"
                 signed = "The signed URL permits no more."
                 hint = "Store it in parts, as several files." if max_bytes == MAX_BYTES else signed
-                raise FileError(message, hint, code="too-large")
+                raise FileError(f"the file has more than {max_bytes} bytes", hint, code="too-large")
             if self.limit is not None and used + size > self.limit:
                 raise _over_quota(self.limit)
 
-        check()
+        check(length or 0)
         size = 0
         async for chunk in chunks:
             size += len(chunk)
-            check()
+            check(size)
             yield chunk
         if length is not None and size != length:
             message = f"content-length is {length}, but the body has {size} bytes; nothing was stored"
@@ -357,8 +359,8 @@ def _usage(connection: Any, prefix: str) -> tuple[int, int]:
     return count, size
 
 
-def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) -> Page:
-    files: list[StoredFile] = []
+def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) -> FileList:
+    files: list[FileDocument] = []
     prefixes: list[str] = []
     columns = _COLUMNS.replace("checks", "''")
     sql = f"SELECT {columns} FROM {FILES} WHERE key >= ? ORDER BY key"
@@ -366,18 +368,18 @@ def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) 
         for row in connection.execute(sql, (start,)):
             key = row[0]
             if not key.startswith(prefix):
-                return Page(files, prefixes, "")
+                return FileList(files, prefixes, None)
             if len(files) + len(prefixes) == limit:
-                return Page(files, prefixes, key)
+                return FileList(files, prefixes, key)
             end = key.find(delimiter, len(prefix)) if delimiter else -1
             if end >= 0:
                 prefixes.append(key[: end + len(delimiter)])
                 # Delimiters are ASCII: the next character begins all keys after those with this prefix.
                 start = prefixes[-1][:-1] + chr(ord(delimiter[-1]) + 1)
                 break
-            files.append(StoredFile(*row))
+            files.append(StoredFile(*row).describe())
         else:
-            return Page(files, prefixes, "")
+            return FileList(files, prefixes, None)
 
 
 def _not_found(key: str) -> FileError:
@@ -385,8 +387,6 @@ def _not_found(key: str) -> FileError:
 
 
 def _over_quota(limit: int) -> FileError:
-    return FileError(
-        f"the files have reached the project's quota of {limit >> 20} MiB",
-        "Delete files, or ask an owner of the service to run: svc quota set PROJECT --files MIB",
-        code="storage-quota",
-    )
+    message = f"the files have reached the project's quota of {limit >> 20} MiB"
+    hint = "Delete files, or ask an owner of the service to run: svc quota set PROJECT --files MIB"
+    return FileError(message, hint, code="storage-quota")

@@ -260,10 +260,6 @@ class ProjectTables:
             self._door.on_closed(self)
 
     async def glance(self, sql: str, *, fresh: bool = False) -> Any:
-        """Return the first value of a query of svc, on a connection of its own; None without the table.
-
-        Once there is a value, the copy of a node follows the log. Raises `TablesError`.
-        """
         if fresh and (replica := find_replica(self.path)) is not None:
             await replica.open(fresh=True)
         try:
@@ -272,7 +268,7 @@ class ProjectTables:
             prefix = f"cannot read the tables of {self._context.project}"
             raise wrap_error(error, prefix, DISPLAY_PATH) from error
         if value is not None:
-            find_replica(self.path)
+            find_replica(self.path)  # From now on, the copy of a node follows the log.
         return value
 
     def limit(self, quota: Quota) -> None:

@@ -18,23 +18,20 @@ T = TypeVar("T")
 
 
 class ProjectDatabase:
-    """The database of the project whose data folder is `data`. Its methods block, and raise `SvcError`."""
+    """The database of the project whose data folder is `data`: a `Database` of `doors/files/store.py`."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
 
     def read(self, work: Callable[[Connection], T], stale: Session | None = None) -> T:
-        """Return the result of a function that reads, of a stale read of a session. It may have no tables."""
         with open_for_reading(self._data, stale) as connection:
             return work(connection)
 
     def written(self) -> int:
-        """Return the sequence of the last entry that this node of a fleet has; 0 without a fleet."""
         replica = find_replica(database_path(self._data))
         return replica.written if replica is not None else 0
 
     def write(self, work: Callable[[Connection], T], by: Caller | str) -> T:
-        """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
         if isinstance(by, str):
             origin = Origin("edit", user=by)
         else:

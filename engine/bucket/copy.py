@@ -8,14 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from engine.bucket.protocols import (
-    BlobInfo,
-    BlobMissing,
-    Bucket,
-    BucketError,
-    Digest,
-    StaleRevision,
-)
+from engine.bucket.protocols import BlobInfo, BlobMissing, Bucket, BucketError, Digest, StaleRevision
 from engine.cancellation import run_all
 
 PARALLEL_BLOBS = 8

@@ -216,26 +216,6 @@ class Database:
         return [VersionedValue(*row) for row in rows]
 
 
-class KeyValueFile:
-    """Key-value pairs in a file of their own, created on use. Several processes can open it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._database: Database | None = None
-
-    def open(self) -> Database:
-        """Return the pairs. Raises `BucketError`."""
-        if self._database is None:
-            with disk_errors(self._path):
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = Database(self._path)
-        return self._database
-
-    async def aclose(self) -> None:
-        if self._database is not None:
-            await self._database.aclose()
-
-
 class FolderBucket:
     """Implements `engine.bucket.protocols.Bucket`."""
 

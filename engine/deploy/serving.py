@@ -516,7 +516,6 @@ class ServingTable:
         live = self._live.get(name)
         return live.publication.project if live is not None else None
 
-    @property
     def projects(self) -> dict[str, Project]:
         return {name: live.publication.project for name, live in self._live.items()}
 

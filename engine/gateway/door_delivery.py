@@ -22,9 +22,7 @@ from engine.wasm.outbound.door_calls import MAX_PATH_CHARS, DoorBinding
 
 PUBLIC = "/.svc/"
 """Path of the Doors that answer clients."""
-_OF_BODY = frozenset(
-    {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
-)
+_OF_BODY = {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
 """Fields that describe the bytes that are sent, so the guest does not set them."""
 _PIECE_BYTES = 64 << 10
 FILES_URL = f"http://files.{DOMAIN}"
@@ -56,7 +54,6 @@ class Delivery:
     door: DoorBinding
 
     async def answer(self) -> tuple[int, int, int]:
-        """Answer the request by the Door."""
         head, received = self.exchange.request, 0
 
         async def body() -> AsyncIterator[bytes]:
@@ -88,19 +85,16 @@ class Delivery:
             answer = await self._ask(method, f"/v1/files/{quote(self.endpoint.files + name)}", plain=plain)
             return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
 
-        answer, status = None, HTTPStatus.OK
+        answer, status, uncached = None, HTTPStatus.OK, ("cache-control", b"no-cache")
         if name is not None:
             file, page = names_of(name)
             answer = await ask(file)
             if answer is None and page:
                 answer = await ask(page)
                 if answer is not None and not rules.redirects_folder(head.path):
-                    location = folder_location(head, name)
-                    answer = DoorResponse(
-                        308, headers=(("location", location), ("cache-control", b"no-cache"))
-                    )
+                    answer = DoorResponse(308, headers=(("location", folder_location(head, name)), uncached))
         if answer is not None and head.method not in ("GET", "HEAD"):
-            answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))
+            answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), uncached))
         elif answer is None and self.endpoint.not_found and head.method in ("GET", "HEAD"):
             answer, status = await ask(self.endpoint.not_found, plain=True), HTTPStatus.NOT_FOUND
             fields = {b"content-disposition": b"inline"} | fields
@@ -124,7 +118,6 @@ class Delivery:
             path,
             query=exchange.request.query.decode("latin-1"),
             headers=tuple((name.decode("latin-1"), value) for name, value in fields),
-            body=b"",
             caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
             session=exchange.begin_session() if endpoint.sessions else Session(),
             stream=stream,

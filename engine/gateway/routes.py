@@ -246,17 +246,12 @@ class RouteTable:
         return self._hosts.get(authority) or self._hosts.get(host_name(authority))
 
 
-def internal_authority(project: str, resource: str) -> str:
-    """Return the host of requests that svc itself makes to a resource; requests of clients get a 404."""
-    return f"{host_label(project, resource)}.{DOMAIN}"
-
-
 def internal_request(
     project: str, resource: str, target: str, id_: str, fields: Mapping[str, str]
 ) -> Request:
-    """Return a POST of svc itself to a resource, with an id."""
+    """Return a POST of svc itself to a resource, with an id. Requests of clients to its host get a 404."""
     path, _, query = target.partition("?")
-    fields = {"host": internal_authority(project, resource), "x-svc-run-id": id_, **fields}
+    fields = {"host": f"{host_label(project, resource)}.{DOMAIN}", "x-svc-run-id": id_, **fields}
     return Request(
         method="POST",
         scheme="http",
@@ -269,7 +264,7 @@ def internal_request(
 
 
 def internal_resource(authority: str) -> tuple[str, str] | None:
-    """Return the project and the resource of an `internal_authority`, `None` for another host."""
+    """Return the project and the resource of the host of an `internal_request`, `None` for another host."""
     match = _INTERNAL.fullmatch(authority)
     return (match[2], match[1]) if match else None
 

@@ -22,7 +22,7 @@ from engine.errors import SvcError
 from engine.gateway.routes import internal_request
 from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
-from engine.job_store import Ended, Job, JobStore
+from engine.job_store import Ended, Job, JobStore, StoredJob
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, utc
@@ -138,7 +138,16 @@ class JobRunner:
                     looked = now
                 before = present
             while self._served:
-                await self._look(self._served.pop())
+                name = self._served.pop()
+                store = self._store_of(name)
+                try:
+                    due = await store.next_due() if store is not None else None
+                except SvcError:  # The claim reports it, and is tried again.
+                    due = 0
+                if due is None:
+                    self._known.add(name)
+                else:
+                    self._plan(name, due / 1000 if name in self._known else 0.0)
             now = self._clock()
             for name in [each for each, due in self._due.items() if due <= now]:
                 del self._due[name]
@@ -151,20 +160,6 @@ class JobRunner:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(max(wait, 0.0), tick)):
                     await self._changed.wait()
-
-    async def _look(self, name: str) -> None:
-        """Find out when a job of a project is due that was not served before."""
-        store = self._store_of(name)
-        try:
-            due = await store.next_due() if store is not None else None
-        except SvcError:  # The claim reports it, and is tried again.
-            due = 0
-        if due is None:
-            self._known.add(name)
-        elif name in self._known:
-            self._plan(name, due / 1000)
-        else:
-            self.wake(name)
 
     async def _claim_all(self, name: str) -> None:
         """Begin tries until no job is due, or until as many run as may."""
@@ -203,7 +198,7 @@ class JobRunner:
             if len(jobs) < free:
                 return following / 1000 if following is not None else None
 
-    async def _try(self, name: str, store: JobStore, job: Job) -> None:
+    async def _try(self, name: str, store: JobStore, job: StoredJob) -> None:
         """Run a try of a job, store its end, and look for more jobs."""
         request = request_id()
         try:
@@ -227,7 +222,7 @@ class JobRunner:
         if not self._stopping:
             self._plan(name, self._clock() + GATHER_SECONDS)
 
-    async def _outcome(self, name: str, store: JobStore, job: Job, request: str) -> Ended | None:
+    async def _outcome(self, name: str, store: JobStore, job: StoredJob, request: str) -> Ended | None:
         if job.tries > job.max_tries:
             return self._failed(name, job, request, "its last try was interrupted", final=True)
         project = self._projects().get(name)
@@ -236,15 +231,10 @@ class JobRunner:
         body = await store.body(job)
         if body is None:
             return None
-        kind = "application/json" if job.text else "application/octet-stream"
-        fields = {
-            "user-agent": "svc-jobs",
-            "content-length": str(len(body)),
-            "x-svc-job": job.id,
-            "x-svc-job-try": str(job.tries),
-            "x-svc-job-tries": str(job.max_tries),
-            **({"content-type": kind} if body else {}),
-        }
+        fields = {"user-agent": "svc-jobs", "content-length": str(len(body)), "x-svc-job": job.id}
+        fields |= {"x-svc-job-try": str(job.tries), "x-svc-job-tries": str(job.max_tries)}
+        if body:
+            fields["content-type"] = "application/json" if job.text else "application/octet-stream"
         exchange = MemoryExchange(internal_request(name, job.resource, job.path, request, fields), body)
         await self._send(exchange)
         if exchange.aborted and self._stopping:

@@ -4,6 +4,7 @@ Times are whole seconds of the Unix epoch.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,14 +26,9 @@ _FIELDS = (
 )
 """The fields of a cron expression: name, largest number, and what is permitted."""
 _NAMED = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
 _PERIOD = re.compile(r"every\s+([0-9]{1,6})\s*([mhd])")
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 _MAX_PERIOD = 366 * 86400
@@ -65,9 +61,7 @@ class Schedule:
             return (after // period + 1) * period
         start = datetime.fromtimestamp(after, ZoneInfo(self.timezone))
         # Within a repeated hour, the first results can be those of its first pass.
-        return next(
-            (at for each in CronSim(_expression(self.at), start) if (at := _epoch(each)) > after), None
-        )
+        return next((at for at in _times(self.at, start) if at > after), None)
 
     def latest(self, after: int, now: int) -> int | None:
         """Return the last occurrence after a time and until now, or None."""
@@ -75,7 +69,7 @@ class Schedule:
             last = now // period * period
             return last if last > after else None
         begin = datetime.fromtimestamp(now - _REPEATED, ZoneInfo(self.timezone))
-        earlier = next(map(_epoch, CronSim(_expression(self.at), begin, reverse=True)), None)
+        earlier = next(_times(self.at, begin, reverse=True), None)
         latest = earlier if earlier is not None and after < earlier <= now else None
         following = self.next(max(after, earlier if earlier is not None else after))
         while following is not None and following <= now:
@@ -98,14 +92,12 @@ def at_problem(at: str) -> tuple[str, str] | None:
         if text not in _NAMED:
             return f'unknown time "{at}"', f"Use {', '.join(_NAMED)}, or five fields."
         return None
-    fields = text.split()
+    fields = at.split()
     if len(fields) != len(_FIELDS):
         count = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
-        return (
-            f'"{at}" has {count} instead of five',
-            'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.',
-        )
-    for index, (field, (name, most, allowed)) in enumerate(zip(at.split(), _FIELDS, strict=True)):
+        hint = 'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.'
+        return f'"{at}" has {count} instead of five', hint
+    for index, (field, (name, most, allowed)) in enumerate(zip(fields, _FIELDS, strict=True)):
         if not _valid(" ".join(["*"] * index + [field] + ["*"] * (4 - index))):
             hint = f"Write {allowed}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
             return f'the {name} field "{field}" of "{at}" is not valid', hint
@@ -133,9 +125,6 @@ def _period(at: str) -> int:
     return int(match[1]) * _UNITS[match[2]] if match else 0
 
 
-def _expression(at: str) -> str:
-    return _NAMED.get(at.strip().lower(), at)
-
-
-def _epoch(moment: datetime) -> int:
-    return int(moment.timestamp())
+def _times(at: str, start: datetime, *, reverse: bool = False) -> Iterator[int]:
+    moments = CronSim(_NAMED.get(at.strip().lower(), at), start, reverse=reverse)
+    return (int(moment.timestamp()) for moment in moments)

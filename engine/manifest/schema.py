@@ -6,7 +6,7 @@ and the registered lanes.
 
 import json
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
@@ -54,17 +54,14 @@ class RedirectTable(_ManifestTable):
     """A redirect of a static resource; in `redirects`, a text stands for `to`."""
 
     to: str
-    status: int = 308
+    status: int = Field(308, json_schema_extra={"enum": list(REDIRECT_STATUSES)})
 
 
-def _text_for(key: str) -> BeforeValidator:
+def _text_for(key: str, table: type[_ManifestTable]) -> BeforeValidator:
     """Return the validator by which a text stands for a table with this key."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
-
-
-_REDIRECT_KEYS: JsonDict = {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}}
-_REDIRECT: JsonDict = {"type": "object", "properties": _REDIRECT_KEYS, "additionalProperties": False}
-_REDIRECT_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {**_REDIRECT, "required": ["to"]}]}
+    return BeforeValidator(
+        lambda value: {key: value} if isinstance(value, str) else value, json_schema_input_type=str | table
+    )
 
 
 class ScheduleTable(_ManifestTable):
@@ -75,13 +72,6 @@ class ScheduleTable(_ManifestTable):
     catch_up: bool = False
 
 
-_SCHEDULE_KEYS: JsonDict = {
-    "at": {"type": "string"},
-    "overlap": {"enum": list(get_args(Overlap))},
-    "catch_up": {"type": "boolean"},
-}
-_SCHEDULE: JsonDict = {"type": "object", "properties": _SCHEDULE_KEYS, "additionalProperties": False}
-_SCHEDULE_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {**_SCHEDULE, "required": ["at"]}]}
 _PATTERNS: JsonDict = {"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}}
 
 
@@ -120,7 +110,7 @@ class ResourceTable(_ManifestTable):
         description="static: path pattern -> header fields of the files below it.",
         json_schema_extra=_PATTERNS,
     )
-    redirects: dict[str, Annotated[RedirectTable, _text_for("to"), WithJsonSchema(_REDIRECT_SCHEMA)]] = Field(
+    redirects: dict[str, Annotated[RedirectTable, _text_for("to", RedirectTable)]] = Field(
         {},
         description="static: path pattern -> path or URL that requests are redirected to, before files.",
         json_schema_extra=_PATTERNS,
@@ -130,7 +120,7 @@ class ResourceTable(_ManifestTable):
         description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
         json_schema_extra=_PATTERNS,
     )
-    schedules: dict[str, Annotated[ScheduleTable, _text_for("at"), WithJsonSchema(_SCHEDULE_SCHEMA)]] = Field(
+    schedules: dict[str, Annotated[ScheduleTable, _text_for("at", ScheduleTable)]] = Field(
         {},
         description="Path -> times at which svc sends a POST to it: cron expression, or period: every 5m.",
         json_schema_extra={"propertyNames": {"pattern": "^/[^*?#]*$"}},

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -49,32 +49,22 @@ LATE_SECONDS = 60
 """An occurrence that cannot start for so long is missed."""
 MAX_AHEAD = 86400
 """An entry that is further ahead of the clock was stored by a wrong clock. It begins again."""
-Note = tuple[Literal["INFO", "WARN"], str]
 RunEnd = Literal["succeeded", "failed", "interrupted"]
 _log = logging.getLogger("svc.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has started and not ended. `id` is that of its request, `due` its occurrence.
+    """A run. `id` is that of its request, `due` its occurrence, `owner` its process, as `NODE.TOKEN`.
 
-    `owner` is the process that runs it, `NODE.TOKEN`.
+    `state` is None until it has ended, `status` if there was no response.
     """
 
     id: str
     due: int
     started: float
-    owner: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The end of a run. `status` is None if there was no response."""
-
-    id: str
-    due: int
-    started: float
-    state: RunEnd
+    owner: str = ""
+    state: RunEnd | None = None
     status: int | None = None
     seconds: float = 0.0
 
@@ -84,7 +74,7 @@ class Entry:
     """The state of one schedule.
 
     `times` is `Schedule.times` of the one that it belongs to. Occurrences until `after` are settled, except
-    for `queued`, which waits for the end of a run. `last` is the end of the last run. `failures` counts the
+    for `queued`, which waits for the end of a run. `last` is the run that ended last. `failures` counts the
     failed ones since the last success, on the node `failed_on` at last.
     """
 
@@ -93,7 +83,7 @@ class Entry:
     paused: bool = False
     running: tuple[Run, ...] = ()
     queued: int | None = None
-    last: Result | None = None
+    last: Run | None = None
     failures: int = 0
     failed_on: str = ""
 
@@ -103,41 +93,37 @@ Entries = Mapping[str, Entry]
 _FORM = TypeAdapter(dict[str, Entry])
 
 
-def _interrupted(run: Run) -> Result:
-    return Result(id=run.id, due=run.due, started=run.started, state="interrupted")
-
-
 def advance(
     schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
-) -> tuple[Entry, Run | None, list[Note]]:
+) -> tuple[Entry, Run | None, list[str]]:
     """Settle the occurrences of a schedule until now. At most one of them starts, the last one.
 
-    Returns the entry to store, and then the run to start and what to report. `is_lost` returns whether the
+    Returns the entry to store, and then the run to start and what to warn of. `is_lost` returns whether the
     process of a run has ended.
     """
-    notes: list[Note] = []
+    notes: list[str] = []
     moment = int(now)
     if entry is None:
         entry = Entry(times=schedule.times, after=moment)
     elif entry.times != schedule.times or entry.after > moment + MAX_AHEAD:
         entry = replace(entry, times=schedule.times, after=moment, queued=None)
     for run in filter(is_lost, entry.running):
-        notes.append(("WARN", f"the run of {utc(run.due)} was interrupted; svc does not start it again"))
+        notes.append(f"the run of {utc(run.due)} was interrupted; svc does not start it again")
         others = tuple(each for each in entry.running if each != run)
-        entry = replace(entry, running=others, last=_interrupted(run))
+        entry = replace(entry, running=others, last=replace(run, state="interrupted"))
     if entry.paused:
         return entry, None, notes
     due = schedule.latest(entry.after, moment)
     if due is not None:
         entry = replace(entry, after=due)
         if moment - due > LATE_SECONDS and not schedule.catch_up:
-            notes.append(("WARN", f"{utc(due)} was missed: the service did not run then"))
+            notes.append(f"{utc(due)} was missed: the service did not run then")
             due = None
     if entry.running and schedule.overlap != "allow":
         if due is not None and schedule.overlap == "queue" and entry.queued is None:
             entry = replace(entry, queued=due)
         elif due is not None:
-            notes.append(("WARN", f"{utc(due)} was skipped: an earlier run continues"))
+            notes.append(f"{utc(due)} was skipped: an earlier run continues")
         due = None
     elif entry.queued is not None:
         due, entry = entry.queued, replace(entry, queued=due)
@@ -182,8 +168,7 @@ class PlannedSchedule:
     last: ScheduleResult | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """When to read the state of a project again: at `wake`, if its clock goes back, or if it changes."""
 
     project: Project
@@ -221,7 +206,7 @@ class Scheduler:
         self._plans: dict[str, _Plan] = {}
         self._alive: set[str] = set()
         """Ids of the runs of this process, and of those that it is about to start."""
-        self.runs: set[asyncio.Task[Result]] = set()
+        self.runs: set[asyncio.Task[Run]] = set()
         """The runs of this process."""
         self._loop: asyncio.Task[None] | None = None
         self.active = False
@@ -255,13 +240,11 @@ class Scheduler:
         projects, now = self._projects(), self._clock()
         for name in self._plans.keys() - projects.keys():
             del self._plans[name]
-        due = [
-            self._advance(name, project)
-            for name, project in projects.items()
-            if (plan := self._plans.get(name)) is None
-            or plan.project is not project
-            or not plan.read <= now < plan.wake
-        ]
+        due = []
+        for name, project in projects.items():
+            plan = self._plans.get(name)
+            if plan is None or plan.project is not project or not plan.read <= now < plan.wake:
+                due.append(self._advance(name, project))
         await asyncio.gather(*due)
 
     async def _advance(self, name: str, project: Project) -> None:
@@ -272,30 +255,28 @@ class Scheduler:
         if not schedules:
             self._plans[name] = _Plan(project, now, math.inf)
             return
-        starting: list[tuple[str, Run]] = []
-        notes: list[tuple[str, Note]] = []
+        starting: dict[str, Run] = {}
+        notes: list[tuple[str, str]] = []
 
         def settle(entries: Entries) -> Entries:
-            self._forget(starting)
+            self._alive -= {run.id for run in starting.values()}
+            starting.clear()
             notes.clear()
-            after = {
-                key: each
-                for key, each in entries.items()
-                if key in schedules or each.paused or each.after > now - 86400
-            }
+            # The state of a schedule that was removed lasts for a day, and while it is paused.
+            after = {key: each for key, each in entries.items() if each.paused or each.after > now - 86400}
             for key, (resource, schedule) in schedules.items():
                 lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
                 after[key], run, found = advance(schedule, entries.get(key), now, self._owner, lost)
                 notes.extend((key, note) for note in found)
                 if run is not None:
                     self._alive.add(run.id)
-                    starting.append((key, run))
+                    starting[key] = run
             return after
 
         try:
             entries = await self._change(name, settle)
         except BaseException as error:
-            self._forget(starting)
+            self._alive -= {run.id for run in starting.values()}
             before = self._plans.get(name)
             self._plans[name] = _Plan(project, now, now + RETRY_SECONDS, str(error))
             if not isinstance(error, Exception):
@@ -304,10 +285,10 @@ class Scheduler:
                 trace = None if isinstance(error, SvcError) else error
                 _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
             return
-        for key, (level, text) in notes:
+        for key, text in notes:
             resource, schedule = schedules[key]
-            self._note(name, resource, level, f"schedule {schedule.path}: {text}")
-        for key, run in starting:
+            self._note(name, resource, "WARN", f"schedule {schedule.path}: {text}")
+        for key, run in starting.items():
             spawn(self.runs, self._execute(name, *schedules[key], run))
         wake = now + REFRESH_SECONDS
         for key, (resource, schedule) in schedules.items():
@@ -315,13 +296,9 @@ class Scheduler:
             fails = entry.failures >= ALERT_FAILURES and entry.failed_on == self._node
             text = f"the schedule {schedule.path} of {resource} failed {entry.failures} times in a row"
             self._alert(name, text if fails else "", key)
-            if (following := _next(schedule, entry)) is not None:
+            if not entry.paused and (following := schedule.next(entry.after)) is not None:
                 wake = min(wake, following)
         self._plans[name] = _Plan(project, now, wake)
-
-    def _forget(self, starting: list[tuple[str, Run]]) -> None:
-        self._alive -= {run.id for _, run in starting}
-        starting.clear()
 
     def _is_lost(self, now: float, limit: float, run: Run) -> bool:
         if run.owner.rpartition(".")[0] == self._node:
@@ -339,27 +316,21 @@ class Scheduler:
             before = _FORM.validate_json(cell.value) if cell is not None else {}
             after = dict(change(before))
             revision = cell.revision if cell is not None else None
-            if (
-                project not in self._projects()
-                or after == before
-                or not isinstance(await cells.cas(key, _FORM.dump_json(after), revision), StaleRevision)
-            ):
+            stored: object = None
+            if project in self._projects() and after != before:
+                stored = await cells.cas(key, _FORM.dump_json(after), revision)
+            if not isinstance(stored, StaleRevision):
                 self._known[project] = after
                 return after
 
     def _note(self, project: str, resource: str, level: Severity, text: str, id_: str = "") -> None:
         self._timeline_of(project).append(PlatformRecord(time.time_ns(), resource, level, text, id_))
 
-    async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
+    async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Run:
         """Send the request of a run, and store its end."""
         self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
-        fields = {
-            "user-agent": "svc-schedule",
-            "content-length": "0",
-            "x-svc-schedule": schedule.path,
-            "x-svc-scheduled-time": utc(run.due),
-            "x-svc-schedule-times": schedule.at,
-        }
+        fields = {"user-agent": "svc-schedule", "content-length": "0", "x-svc-schedule": schedule.path}
+        fields |= {"x-svc-scheduled-time": utc(run.due), "x-svc-schedule-times": schedule.at}
         request = internal_request(project, resource, schedule.path, run.id, fields)
         exchange, began = MemoryExchange(request), time.perf_counter()
         try:
@@ -371,19 +342,14 @@ class Scheduler:
         status = None if exchange.aborted else exchange.status
         state: RunEnd = "succeeded" if status is not None and status < HTTPStatus.BAD_REQUEST else "failed"
         seconds = round(time.perf_counter() - began, 3)
-        result = replace(_interrupted(run), state=state, status=status, seconds=seconds)
+        result = replace(run, state=state, status=status, seconds=seconds)
         if state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
-        await self._store_end(project, f"{resource}:{schedule.path}", result)
-        return result
-
-    async def _store_end(self, project: str, key: str, result: Result) -> None:
-        """Store the end of a run, as soon as the bucket is available."""
+        key = f"{resource}:{schedule.path}"
 
         def end(entries: Entries) -> Entries:
-            entry = entries.get(key)
-            if entry is None:
+            if (entry := entries.get(key)) is None:
                 return entries
             running = tuple(each for each in entry.running if each.id != result.id)
             failures = entry.failures + 1 if result.state == "failed" else 0
@@ -397,8 +363,9 @@ class Scheduler:
             if self._loop is not None and self._loop.done():
                 break  # The service stops: the run counts as interrupted.
             await asyncio.sleep(RETRY_SECONDS)
-        self._alive.discard(result.id)
+        self._alive.discard(run.id)
         self._plans.pop(project, None)  # An occurrence may be queued.
+        return result
 
     async def planned(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project. Raises `BucketError`."""
@@ -414,17 +381,11 @@ class Scheduler:
             entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
-            following = _next(schedule, entry)
-            listed.append(
-                PlannedSchedule(
-                    resource=resource,
-                    **asdict(schedule),
-                    paused=entry.paused,
-                    next=utc(following) if following is not None else None,
-                    running=len(entry.running),
-                    last=_described(entry.last) if entry.last is not None else None,
-                )
-            )
+            due = None if entry.paused else schedule.next(entry.after)
+            following = utc(due) if due is not None else None
+            last = _described(entry.last) if entry.last is not None else None
+            plan = partial(PlannedSchedule, resource=resource, **asdict(schedule), paused=entry.paused)
+            listed.append(plan(next=following, running=len(entry.running), last=last))
         return listed
 
     async def run_now(self, project: Project, resource: str, path: str) -> ScheduleResult:
@@ -438,11 +399,8 @@ class Scheduler:
             entry = entries.get(key) or Entry(times=schedule.times, after=int(now))
             lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
             if schedule.overlap != "allow" and not all(map(lost, entry.running)):
-                raise SvcError(
-                    f"schedule {path} of {resource} is running",
-                    'Wait for its end, or permit it by overlap = "allow".',
-                    code="conflict",
-                )
+                hint = 'Wait for its end, or permit it by overlap = "allow".'
+                raise SvcError(f"schedule {path} of {resource} is running", hint, code="conflict")
             return {**entries, key: replace(entry, running=(*entry.running, run))}
 
         try:
@@ -471,11 +429,8 @@ class Scheduler:
     def _find(self, project: Project, resource: str, path: str) -> tuple[str, Schedule]:
         found = _schedules(project).get(key := f"{resource}:{path}")
         if found is None:
-            raise SvcError(
-                f"{project.name} has no schedule {path} of {resource}",
-                "List them with `svc schedule list`.",
-                code="not-found",
-            )
+            message = f"{project.name} has no schedule {path} of {resource}"
+            raise SvcError(message, "List them with `svc schedule list`.", code="not-found")
         return key, found[1]
 
 
@@ -488,10 +443,7 @@ def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
     }
 
 
-def _described(result: Result) -> ScheduleResult:
-    members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
+def _described(run: Run) -> ScheduleResult:
+    members = asdict(run) | {"due": utc(run.due), "started": utc(run.started)}
+    del members["owner"]
     return ScheduleResult(request=members.pop("id"), **members)
-
-
-def _next(schedule: Schedule, entry: Entry) -> int | None:
-    return None if entry.paused else schedule.next(entry.after)

@@ -28,7 +28,6 @@ _ROTATED = 5
 
 
 def is_image(beginning: bytes | bytearray) -> bool:
-    """Return whether a file begins as an image that can be shown."""
     return _BEGINNING.match(beginning) is not None
 
 

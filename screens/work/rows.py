@@ -12,35 +12,24 @@ from svc_tui.terminal.units import size
 Document = Mapping[str, Any]
 """A job, a schedule or a file, as the control API describes it."""
 JOB_COLUMNS = (
-    ListColumn("state", 7),
-    ListColumn("job", 16, comfortable=48),
-    ListColumn("try", 4, right=True),
-    ListColumn("when", 10),
-    ListColumn("last error", 12, comfortable=24, grow=True),
-)
+    ListColumn("state", 7), ListColumn("job", 16, comfortable=48), ListColumn("try", 4, right=True),
+    ListColumn("when", 10), ListColumn("last error", 12, comfortable=24, grow=True),
+)  # fmt: skip
 SCHEDULE_COLUMNS = (
-    ListColumn("schedule", 14, comfortable=36),
-    ListColumn("times", 10, comfortable=30),
-    ListColumn("next", 10),
-    ListColumn("last result", 17, comfortable=26, grow=True),
-)
+    ListColumn("schedule", 14, comfortable=36), ListColumn("times", 10, comfortable=30),
+    ListColumn("next", 10), ListColumn("last result", 17, comfortable=26, grow=True),
+)  # fmt: skip
 FILE_COLUMNS = (
-    ListColumn("file", 24, grow=True),
-    ListColumn("size", 8, right=True),
-    ListColumn("type", 10, comfortable=24),
-    ListColumn("modified", 10),
-)
+    ListColumn("file", 24, grow=True), ListColumn("size", 8, right=True),
+    ListColumn("type", 10, comfortable=24), ListColumn("modified", 10),
+)  # fmt: skip
 MAX_TEXT_LINES = 500
 """Maximum number of lines of a text that is shown."""
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 _STATES: Mapping[str, Tone] = {
-    "waiting": "accent",
-    "running": "good",
-    "dead": "bad",
-    "succeeded": "good",
-    "failed": "bad",
-    "interrupted": "warn",
-}
+    "waiting": "accent", "running": "good", "dead": "bad",
+    "succeeded": "good", "failed": "bad", "interrupted": "warn",
+}  # fmt: skip
 
 
 def key_of(document: Document) -> str:
@@ -66,10 +55,8 @@ def job_lines(job: Document, now: datetime) -> Iterator[Line]:
     """Yield the description of a job and its body."""
     yield [(f"{job['resource']}:{job['path']}", "bold"), (f"  {job['id']}", "dim")]
     next_try = f", next {_relative(job['due'], now)}" if job["state"] == "waiting" else ""
-    yield [
-        (job["state"], _STATES[job["state"]]),
-        (f", try {job['tries']} of {job['max_tries']}{next_try}, added {local_time(job['added'])}", ""),
-    ]
+    tries = f", try {job['tries']} of {job['max_tries']}{next_try}, added {local_time(job['added'])}"
+    yield [(job["state"], _STATES[job["state"]]), (tries, "")]
     if job["key"] is not None:
         yield [("key  ", "dim"), (sanitize(job["key"]), "")]
     if job["error"]:
@@ -95,10 +82,8 @@ def schedule_cells(now: datetime, active: bool, schedule: Document) -> tuple[Cel
     if last is not None:
         status = f" {last['status']}" if last["status"] is not None else ""
         name = "ok" if last["state"] == "succeeded" else last["state"]
-        result = (
-            (f"{name}{status}", _STATES[last["state"]]),
-            (f", {_relative(last['started'], now)}", "dim"),
-        )
+        ago = f", {_relative(last['started'], now)}"
+        result = ((f"{name}{status}", _STATES[last["state"]]), (ago, "dim"))
     zone = "" if schedule["timezone"] == "UTC" else f" {schedule['timezone']}"
     return ((key_of(schedule), ""),), ((schedule["at"], ""), (zone, "dim")), state, result
 

@@ -1,7 +1,12 @@
-"""Jobs screen: the jobs and the schedules of a project, and the base class of screens with one list."""
+"""Screens with one list: the jobs and the schedules of a project, and its stored files, level by level."""
 
+import asyncio
+import mimetypes
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from textual import work
@@ -13,25 +18,31 @@ from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen, Tab, is_working
-from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
+from screens.dialog import (
+    ChoiceDialog,
+    ConfirmDialog,
+    ExportForm,
+    Field,
+    FileForm,
+    FittedLines,
+    PathField,
+    require_filled,
+)
+from screens.files import parse_path, progress_bar, read_chunks
 from screens.logs.request_view import RequestView
+from screens.project_client import ProjectClient
+from screens.terminal_app import supports_unicode
 from screens.widgets.rows import Cell, ItemRows, Line, ListColumn, Row
 from screens.widgets.virtual_list import VirtualRows
-from screens.work.picture import Picture
-from screens.work.rows import (
-    JOB_COLUMNS,
-    SCHEDULE_COLUMNS,
-    Document,
-    job_cells,
-    job_lines,
-    key_of,
-    schedule_cells,
-)
+from screens.work import rows
+from screens.work.picture import MAX_BYTES, Picture, decode, is_image
+from screens.work.rows import Document, key_of
 from svc_tui.client import SvcError, Unreachable
-from svc_tui.terminal.units import duration, plural
+from svc_tui.terminal.units import duration, plural, size
 
 MAX_LISTED = 1000
 """Maximum number of documents in a list."""
+PREVIEW_BYTES = 64 << 10
 
 
 class ListScreen(ConsoleScreen):
@@ -53,11 +64,9 @@ class ListScreen(ConsoleScreen):
 
     @staticmethod
     def now() -> datetime:
-        """Return the time that relative times refer to."""
         return datetime.now(UTC)
 
     def body(self) -> ComposeResult:
-        """Yield the list, and the line about it."""
         self.source = ItemRows(self._row)
         yield Static(id="about")
         yield VirtualRows(self.source, self.COLUMNS)
@@ -83,7 +92,6 @@ class ListScreen(ConsoleScreen):
         self.set_interval(self.POLL_SECONDS, self._poll)
 
     def _poll(self) -> None:
-        """Load the list, unless it is still being loaded."""
         if self.is_active and self.client.state == "live" and not is_working(self, "load"):
             self.reload()
 
@@ -149,11 +157,8 @@ class ListScreen(ConsoleScreen):
 
 
 _CHOICES = {
-    "run": ("r", "Run now"),
-    "download": ("x", "Download"),
-    "delete": ("d", "Delete"),
-    "log": ("L", "Log"),
-}
+    "run": ("r", "Run now"), "download": ("x", "Download"), "delete": ("d", "Delete"), "log": ("L", "Log"),
+}  # fmt: skip
 """Actions of a list with their keys and labels."""
 
 
@@ -223,7 +228,7 @@ class JobsScreen(ListScreen):
         Binding("L", "log", "Log", id="jobs.log"),
     ]
 
-    COLUMNS: ClassVar[Sequence[ListColumn]] = JOB_COLUMNS
+    COLUMNS: ClassVar[Sequence[ListColumn]] = rows.JOB_COLUMNS
     _state: States = ""
     _schedules = False
     _active = False
@@ -232,8 +237,8 @@ class JobsScreen(ListScreen):
     def cells(self, document: Document) -> tuple[Cell, ...]:
         """Return the cells of a job or a schedule."""
         if "id" in document:
-            return job_cells(self.now(), document)
-        return schedule_cells(self.now(), self._active, document)
+            return rows.job_cells(self.now(), document)
+        return rows.schedule_cells(self.now(), self._active, document)
 
     def navigate(self, words: Sequence[str]) -> None:
         """Show the jobs in a state, or the schedules. Raises `SvcError`."""
@@ -267,7 +272,7 @@ class JobsScreen(ListScreen):
 
     def _show(self, *, schedules: bool) -> None:
         self._schedules = schedules
-        self.show_list(SCHEDULE_COLUMNS if schedules else JOB_COLUMNS)
+        self.show_list(rows.SCHEDULE_COLUMNS if schedules else rows.JOB_COLUMNS)
 
     def action_schedules(self) -> None:
         self._show(schedules=not self._schedules)
@@ -322,7 +327,6 @@ class JobsScreen(ListScreen):
         self.reload()
 
     def action_log(self) -> None:
-        """Open the request of the last run or try."""
         if (document := self.current) is not None:
             last = document["last"] if self._schedules else document
             if last and last["request"]:
@@ -337,8 +341,175 @@ class JobsScreen(ListScreen):
         elif (row := self.current) is not None:
             with self.shown_errors():
                 job = await self.client.call("GET", f"/jobs/{row['id']}")
-                self.show(job, job_lines(job, self.now()), "run", "delete", *["log"] * bool(job["request"]))
+                actions = ("run", "delete", "log") if job["request"] else ("run", "delete")
+                self.show(job, rows.job_lines(job, self.now()), *actions)
 
 
 def _address(schedule: Document) -> dict[str, str]:
     return {"resource": schedule["resource"], "path": schedule["path"]}
+
+
+class FilesScreen(ListScreen):
+    """The files of a project whose keys have a prefix."""
+
+    TAB: ClassVar[Tab] = "files"
+    HELP: ClassVar[str] = (
+        "Objects that your code stores with files.put. Keys have levels, as paths do: enter opens one, "
+        "backspace leaves it. :files PREFIX lists any prefix."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "download", "Download", id="files.download"),
+        Binding("i", "upload", "Upload", id="files.upload"),
+        Binding("d,delete", "delete", "Delete", id="files.delete"),
+        Binding("y", "copy", "Copy key", show=False, id="files.copy"),
+        Binding("backspace", "up", "Up a level", id="files.up"),
+    ]
+
+    POLL_SECONDS: ClassVar[float] = 10.0
+    """The API counts the files of a level each time."""
+    COLUMNS: ClassVar[Sequence[ListColumn]] = rows.FILE_COLUMNS
+    _prefix = ""
+
+    def cells(self, document: Document) -> tuple[Cell, ...]:
+        return rows.file_cells(self.now(), self._prefix[: self._prefix.rfind("/") + 1], document)
+
+    def navigate(self, words: Sequence[str]) -> None:
+        """Show the files with a prefix."""
+        self._prefix = " ".join(words)
+        self.show_list(self.COLUMNS)
+
+    async def load(self) -> tuple[Sequence[Document], str, str]:
+        """Return the levels and files, the line about them, and the text of an empty list."""
+        prefix = self._prefix
+        params = {"prefix": prefix, "delimiter": "/", "limit": MAX_LISTED}
+        page, usage = await asyncio.gather(
+            self.client.call("GET", "/files", params=params),
+            self.client.call("GET", "/files/usage", params={"prefix": prefix}),
+        )
+        entries = [*({"prefix": each} for each in page["prefixes"]), *page["files"]]
+        limit = f" of {size(usage['limit'])}" if usage["limit"] is not None and not prefix else ""
+        about = f"{prefix or 'all'} · {plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"
+        if page["cursor"]:
+            about += f" · the first {MAX_LISTED:,}: narrow with :files PREFIX"
+        empty = "No files here. Press backspace." if prefix else "No files. Press i to upload one."
+        return entries, about, empty
+
+    @property
+    def file(self) -> Document | None:
+        """The file at the cursor."""
+        current = self.current
+        return None if current is None or "prefix" in current else current
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return bool(self._prefix) if action == "up" else super().check_action(action, parameters)
+
+    def action_up(self) -> None:
+        left = self._prefix
+        head, slash, _ = left.rstrip("/").rpartition("/")
+        self.navigate([head + slash] if slash else [])
+        self.source.items = [{"prefix": left}]  # for `reload`, which puts the cursor there
+
+    def action_copy(self) -> None:
+        if (file := self.file) is not None:
+            self.app.copy_to_clipboard(file["key"])
+            self.notify("copied the key", timeout=2)
+
+    def action_download(self) -> None:
+        if (file := self.file) is not None:
+            name, about = file["key"].rpartition("/")[2], f"{file['key']}, {size(file['size'])}"
+            content = partial(self.client.download, "/files/content", params={"key": file["key"]})
+            self.app.push_screen(ExportForm(name, name, about, lambda *_: content()))
+
+    def action_upload(self) -> None:
+        def stored(key: str | None) -> None:
+            if key:
+                self.notify(f"stored {key}", markup=False, timeout=3)
+                self.reload()
+
+        self.app.push_screen(UploadForm(self.client, self._prefix), stored)
+
+    def action_delete(self) -> None:
+        if files := [each for each in self.chosen() if "key" in each]:
+            what = files[0]["key"] if len(files) == 1 else plural(len(files), "file")
+            self.confirm(f"Delete {what}?", "It cannot be undone.", lambda: self._delete(files))
+        elif self.current is not None:
+            self.notify("open the level, and mark its files with space", timeout=3)
+
+    @work(group="change")
+    async def _delete(self, files: Sequence[Document]) -> None:
+        with self.shown_errors():
+            for file in files:
+                await self.client.call("DELETE", "/files/content", params={"key": file["key"]})
+            self.notify(f"deleted {plural(len(files), 'file')}", timeout=2)
+            self.rows.unmark()
+        self.reload()
+
+    @work(group="open", exclusive=True)
+    async def on_virtual_rows_opened(self) -> None:
+        if (file := self.current) is None:
+            return
+        if "prefix" in file:
+            self.navigate([file["prefix"]])
+            return
+        with self.shown_errors():
+            data = await asyncio.to_thread(_beginning, self.client, file)
+            picture, note = None, ""
+            try:
+                if is_image(data) and supports_unicode():
+                    image, pixels = await asyncio.to_thread(decode, data, file["size"])
+                    picture, note = Picture(image), f"{pixels[0]:,} × {pixels[1]:,}"
+            except SvcError as error:
+                note = error.message
+            lines = rows.file_lines(file, data, note, shown=picture is not None)
+            self.show(file, lines, "download", "delete", picture=picture)
+
+
+def _beginning(client: ProjectClient, file: Document) -> bytes:
+    """Return the first bytes of a file, or an image that is not too large. Raises `SvcError`."""
+    data, limit = bytearray(), PREVIEW_BYTES
+    with closing(client.download("/files/content", params={"key": file["key"]})) as chunks:
+        for chunk in chunks:
+            data += chunk
+            if is_image(data) and file["size"] <= MAX_BYTES:
+                limit = MAX_BYTES
+            if len(data) >= limit:
+                break
+    return bytes(data[:limit])
+
+
+class UploadForm(FileForm[str]):
+    """Stores a file of this machine. Returns its key."""
+
+    TITLE_TEXT: ClassVar[str] = "Upload a file"
+    DONE: ClassVar[str] = "upload it"
+
+    def __init__(self, client: ProjectClient, prefix: str) -> None:
+        super().__init__()
+        self._client, self._prefix = client, prefix
+
+    def fields(self) -> ComposeResult:
+        """Yield the fields and the progress."""
+        yield PathField("file", "file", example="a file of this machine")
+        yield Field("key", "key", self._prefix, example="default: the name of the file")
+        yield Static(id="progress")
+
+    async def work(self) -> str:
+        """Store the file. Raises `SvcError`; nothing is stored then."""
+        require_filled([("file", self.value("file"))])
+        path, key = parse_path(self.value("file")), self.value("key").strip()
+        key = f"{key}{path.name}" if not key or key.endswith("/") else key
+        found = await self._client.call("GET", "/files", params={"prefix": key, "limit": 1})
+        if any(file["key"] == key for file in found["files"]):
+            dialog = ConfirmDialog(f"{key} exists already", "It is replaced as a whole.", "replace it")
+            if not await self.app.push_screen_wait(dialog):
+                raise SvcError("nothing was stored")
+        await asyncio.to_thread(self._send, path, key)
+        return key
+
+    def _send(self, path: Path, key: str) -> None:
+        def show(done: int, total: int) -> None:
+            self.progress = f"{progress_bar(done, total)}  {size(done)} sent"
+
+        chunks = read_chunks(path, show, self.stopped, "nothing was stored")
+        params = {"key": key, "type": mimetypes.guess_type(key)[0]}
+        self._client.call_sync("PUT", "/files/content", params=params, content=chunks)

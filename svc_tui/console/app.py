@@ -41,8 +41,7 @@ from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import TextStore
 from screens.terminal_app import BrowserDriver, TerminalApp
 from screens.widgets.rows import Tone
-from screens.work.files_screen import FilesScreen
-from screens.work.screen import JobsScreen
+from screens.work.screen import FilesScreen, JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.start import SQL_HISTORY_FILE, THEME_FILE, LoginActions, UserFile
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +22,7 @@ from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication.journal import DAY_NS, DAYS, JOURNAL, trim_days
 from engine.bucket.blobs import FolderBlobs
-from engine.bucket.folder import KeyValueFile
+from engine.bucket.folder import Database
 from engine.bucket.layout import BLOBS
 from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
@@ -237,18 +237,25 @@ async def run_dev(
         def projects() -> dict[str, Project]:
             return {dev.project.name: dev.project}
 
-        def timelines(_: str) -> TimelineBus:
-            return timeline
-
         limits = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
-        gateway = Gateway(lambda: table.routes, timelines, limits, doors_of=lambda _: opened.open)
-        cells = KeyValueFile(data / SCHEDULES_FILE)
-        stack.push_async_callback(cells.aclose)
+        gateway = Gateway(lambda: table.routes, lambda _: timeline, limits, doors_of=lambda _: opened.open)
+
+        @cache
+        def cells() -> Database:
+            data.mkdir(parents=True, exist_ok=True)
+            return Database(data / SCHEDULES_FILE)
+
+        async def close_cells() -> None:
+            if cells.cache_info().currsize:
+                await cells().aclose()
+
+        stack.push_async_callback(close_cells)
         share = BackgroundShare(runner.pool, runner.quotas)
-        scheduler = Scheduler(cells.open, projects, gateway, timelines, node=str(os.getpid()), turn=share.run)
+        pid = str(os.getpid())
+        scheduler = Scheduler(cells, projects, gateway, lambda _: timeline, node=pid, turn=share.run)
         stack.push_async_callback(scheduler.aclose)
-        node = str(os.getpid()) if other is not None and other.is_running else "dev"
-        jobs = JobRunner(projects, lambda _: opened.jobs, gateway, timelines, share, node=node)
+        node = pid if other is not None and other.is_running else "dev"
+        jobs = JobRunner(projects, lambda _: opened.jobs, gateway, lambda _: timeline, share, node=node)
         stack.push_async_callback(jobs.aclose)
         replayer = Replayer(gateway, timeline)
         control = partial(_blueprints, dev, data, settings.port, rates, opened, replayer, scheduler, jobs)
@@ -339,7 +346,7 @@ def _blueprints(
 ) -> "tuple[Blueprint, ...]":
     """Return the routes of the control API. Their web framework takes half a second to load."""
     from engine.control.projects import SingleProject
-    from engine.control.routes import jobs, manifest, requests, schedules, state
+    from engine.control.routes import jobs, manifest, requests, state
 
     name, doors = dev.project.name, composition.doors()
     projects = SingleProject(name, data)
@@ -347,7 +354,7 @@ def _blueprints(
         *composition.project_api(name, data),
         manifest.blueprint(manifest.EditableManifest(dev.project)),
         state.blueprint(state.dev_status(dev, rates, opened.uses, port, scheduler.known), projects, doors),
-        schedules.blueprint(scheduler, lambda asked: dev.project if asked == name else None),
+        jobs.schedule_blueprint(scheduler, lambda asked: dev.project if asked == name else None),
         jobs.blueprint(lambda asked: opened.jobs if asked == name else None, runner.wake),
         requests.blueprint(projects, dev, replayer),
     )

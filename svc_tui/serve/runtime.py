@@ -60,7 +60,7 @@ from engine.jobs.runner import JobRunner
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
 from engine.manifest.egress import Collector
-from engine.manifest.model import Project, host_label
+from engine.manifest.model import host_label
 from engine.manifest.schema import is_name
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
@@ -463,11 +463,8 @@ class Runtime:
     def _runners_without_clients(self, gateway: Gateway) -> tuple[Scheduler, JobRunner]:
         share = BackgroundShare(self.runner.pool, self.runner.quotas)
         name = self._node.node.node if self._node.node is not None else ""
-
-        def projects() -> Mapping[str, Project]:
-            return self.serving.projects
-
-        timeline, alert = self.tenants.timeline, partial(self.monitor.report, "schedule")
+        projects, timeline = self.serving.projects, self.tenants.timeline
+        alert = partial(self.monitor.report, "schedule")
         present = self._node.presence.present if self._node.presence is not None else None
         return Scheduler(
             lambda: self._bucket.kv, projects, gateway, timeline, node=name, turn=share.run, alert=alert
@@ -493,9 +490,8 @@ class Runtime:
                 digests |= await store.referenced(since_ms)
             except SvcError as error:
                 unknown = f"nothing was removed: the files of {name} are unknown: "
-                raise GarbageError(
-                    unknown + error.message, error.hint, public_message=unknown + error.public_message
-                ) from error
+                public = unknown + error.public_message
+                raise GarbageError(unknown + error.message, error.hint, public_message=public) from error
         return digests
 
     async def start(self) -> None:
@@ -528,8 +524,7 @@ class Runtime:
         return project_dir(self._settings.data, project)
 
     def jobs_of(self, project: str) -> JobStore | None:
-        """Return the jobs of a project, None if it is not served."""
-        return self.tenants.doors(project).jobs if project in self.serving.projects else None
+        return self.tenants.doors(project).jobs if self.serving.project(project) is not None else None
 
     def memory(self) -> MemoryState:
         """Return the memory of all processes."""

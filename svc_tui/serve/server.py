@@ -38,18 +38,7 @@ from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import (
-    deployments,
-    domains,
-    fleet,
-    jobs,
-    logs,
-    manifest,
-    operation,
-    schedules,
-    state,
-    usage,
-)
+from engine.control.routes import deployments, domains, fleet, jobs, logs, manifest, operation, state, usage
 from engine.control.routes.manifest import DeployedManifest
 from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
@@ -139,7 +128,7 @@ class Control:
             restoring(dirs, backup),
             domains.blueprint(names),
             domains.certificate_blueprint(names),
-            schedules.blueprint(runtime.scheduler, runtime.serving.project),
+            jobs.schedule_blueprint(runtime.scheduler, runtime.serving.project),
             jobs.blueprint(runtime.jobs_of, runtime.jobs.wake),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),

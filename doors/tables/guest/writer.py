@@ -343,7 +343,7 @@ class _OwnTables:
             if each.idempotency_key:
                 needed[ANSWERS] = (_CREATE,)
             if each.tables is not None:
-                needed[each.tables.first] = each.tables.create
+                needed[each.tables.prefix] = each.tables.create
         return [sql for name in needed if self.session.row(_EXISTS, name) is None for sql in needed[name]]
 
     def create(self, statements: Sequence[str]) -> None:

@@ -48,6 +48,4 @@ class BackgroundShare:
             yield
         finally:
             self._running[project] -= 1
-            if not self._running[project]:
-                del self._running[project]
             self._ended.set()

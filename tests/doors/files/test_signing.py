@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from doors.files import signing
+from doors.files import door
 from doors.files.door import FilesDoor
 from doors.tables.project_database import ProjectDatabase
 from engine.bucket.blobs import FolderBlobs
@@ -98,14 +98,14 @@ def test_url_of_another_time_project_or_service_is_refused(
 ) -> None:
     async def test() -> None:
         url = await signed(files, expires_s=60)
-        permission = signing.Permission(key="a", method="GET", expires=2**33)
+        permission = door.Permission(key="a", method="GET", expires=2**33)
         for secret, project in ((b"secret", "other"), (b"other", "shop")):
-            foreign = signing.sign(signing.project_key(secret, project), permission)
+            foreign = door.sign(door.project_key(secret, project), permission)
             assert (await files.ask("GET", foreign, client=True)).code == "bad-signature"
-        own = signing.sign(signing.project_key(b"secret", "shop"), permission)
+        own = door.sign(door.project_key(b"secret", "shop"), permission)
         assert (await files.ask("GET", own, client=True)).code == "not-found"
-        now = signing.time.time()
-        monkeypatch.setattr(signing.time, "time", lambda: now + 61)
+        now = door.time.time()
+        monkeypatch.setattr(door.time, "time", lambda: now + 61)
         expired = await files.ask("GET", url, client=True)
         assert expired.code == "bad-signature" and "expired" in expired.document["detail"]
 

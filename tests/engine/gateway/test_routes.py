@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.gateway.routes import NotReady, RouteTable, internal_authority, internal_resource
+from engine.gateway.routes import NotReady, RouteTable, internal_request, internal_resource
 from engine.manifest.model import Mount, Project, Resource, host_label
 from engine.manifest.schema import NAME_LENGTH, is_name
 from tests.support.examples import examples
@@ -184,7 +184,7 @@ def test_mount_does_not_match_another_path(pattern: str, path: str) -> None:
 def test_host_of_requests_by_svc_itself_is_no_address() -> None:
     routes = RouteTable.merge([table(WEB, API)])
     for name in ("web", "api"):
-        authority = internal_authority("shop", name)
+        authority = dict(internal_request("shop", name, "/", "01", {}).headers)[b"host"].decode()
         assert routes.match_host(authority) is None
         assert internal_resource(authority) == ("shop", name)
         endpoint = routes.resource("shop", name)

@@ -7,15 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from doors.jobs.door import JobsDoor
-from doors.jobs.store import JOBS
+from doors.jobs.door import JOBS, JobsDoor
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
 from engine.deploy.serving import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange
-from engine.job_store import Ended, Job, JobStore
+from engine.job_store import Ended, JobStore, StoredJob
 from engine.jobs.runner import JobRunner
 from engine.manifest.model import Project, Resource
 from engine.quota import Quotas
@@ -184,14 +183,14 @@ class SteppingStore:
         due: int | None = await self._do(self._store.next_due())
         return due
 
-    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[StoredJob], int | None]:
         jobs, following = await self._do(self._store.claim(owner, until=until, count=count))
         if jobs and self._world.unanswered:
             self._world.unanswered -= 1
             raise SvcError("the fleet did not confirm the write, which may be stored or not")
         return jobs, following
 
-    async def body(self, job: Job) -> bytes | None:
+    async def body(self, job: StoredJob) -> bytes | None:
         body: bytes | None = await self._do(self._store.body(job))
         return body
 

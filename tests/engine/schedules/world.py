@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from engine.bucket.folder import KeyValueFile
+from engine.bucket.folder import Database
 from engine.bucket.protocols import BucketClosed, KeyValue
 from engine.cancellation import cancel
 from engine.http.exchange import Exchange
@@ -72,7 +72,7 @@ class World:
     @asynccontextmanager
     async def process(self, node: str = "", cells: KeyValue | None = None) -> AsyncIterator["Process"]:
         """A process that is killed at the end; `cells` is its bucket (default: a file that all share)."""
-        process = Process(self, KeyValueFile(self._file), node, cells)
+        process = Process(self, self._file, node, cells)
         try:
             yield process
         finally:
@@ -82,8 +82,9 @@ class World:
 class Process:
     """One scheduler."""
 
-    def __init__(self, world: World, file: KeyValueFile, node: str, cells: KeyValue | None) -> None:
+    def __init__(self, world: World, file: Path, node: str, cells: KeyValue | None) -> None:
         self._world, self._file, self._shared, self._killed = world, file, cells, False
+        self._database: Database | None = None
         self.scheduler = Scheduler(
             self._cells,
             lambda: {"shop": world.project},
@@ -97,7 +98,10 @@ class Process:
     def _cells(self) -> KeyValue:
         if self._killed:
             raise BucketClosed
-        return self._shared or self._file.open()
+        if self._shared is not None:
+            return self._shared
+        self._database = self._database or Database(self._file)
+        return self._database
 
     async def tick(self) -> None:
         """Start what is due, and wait for the ends of runs that can end."""
@@ -108,7 +112,8 @@ class Process:
     async def kill(self) -> None:
         self._killed = True
         await cancel(self.scheduler.runs)
-        await self._file.aclose()
+        if self._database is not None:
+            await self._database.aclose()
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:

@@ -11,17 +11,16 @@ import pytest
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 
-from doors.jobs.store import JOBS
+from doors.jobs.door import JOBS
 from doors.tables.replication.entry import Origin
 from doors.tables.sqlite.owner import open_for_writing
 from engine.files.data_dir import DATA_DIR
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog, ExportForm
 from screens.logs.request_view import RequestView
-from screens.work import files_screen
-from screens.work.files_screen import FilesScreen, UploadForm
+from screens.work import screen as work_screen
 from screens.work.picture import Picture
-from screens.work.screen import JobsScreen, ListScreen, TextDialog
+from screens.work.screen import FilesScreen, JobsScreen, ListScreen, TextDialog, UploadForm
 from tests.engine.wasm.text_guest import component
 from tests.screens.dev_project import Console, Driven, Shop, developed
 from tests.screens.work.test_picture import encoded, halves, png_head
@@ -254,7 +253,7 @@ async def test_picture_fits_terminal(shop: Shop, size: tuple[int, int]) -> None:
 async def test_picture_in_a_terminal_without_unicode_is_not_drawn(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files_screen, "supports_unicode", lambda: False)
+    monkeypatch.setattr(work_screen, "supports_unicode", lambda: False)
     async with opened(shop, FilesScreen) as work:
         await work.store("a.png", encoded(halves(), "PNG"), "image/png")
         await work.counts("1 file")
