@@ -18,7 +18,7 @@ from screens.board.canvas import Canvas, DetailsPanel, FleetLine
 from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
-from screens.board.diagram import door_of, edge_key
+from screens.board.diagram import door_of
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.project import (
@@ -526,11 +526,13 @@ class BoardScreen(ConsoleScreen):
 
     def _prompted(self, pattern: str) -> list[MountEdit]:
         """Return the edit that a typed pattern makes, or an empty list if it changes nothing."""
-        if self._prompt is None:
+        if self._prompt is None or pattern.strip() == getattr(self._prompt[0], "pattern", None):
             return []
         before, after = self._prompt
-        mount = BoardMount(after.source, pattern.strip(), after.target)
-        return [] if mount == before else [MountEdit(before, mount)]
+        edit = {"resource": after.source, "target": after.target}
+        if before is None:
+            return [{"op": "add", "pattern": pattern.strip(), **edit}]
+        return [{"op": "change", "pattern": before.pattern, "to": pattern.strip(), **edit}]
 
     @work(group="preview", exclusive=True)
     async def on_input_changed(self, event: Input.Changed) -> None:
@@ -560,7 +562,8 @@ class BoardScreen(ConsoleScreen):
     def action_remove(self) -> None:
         if (edge := self._mount) is not None:
             self._close_details()
-            self._add([MountEdit(edge.mount, None)])
+            mount = edge.mount
+            self._add([{"op": "remove", "resource": mount.source, "pattern": mount.pattern}])
 
     @work(group="edit")
     async def _add(self, edits: Sequence[MountEdit]) -> None:
@@ -580,10 +583,11 @@ class BoardScreen(ConsoleScreen):
     def _select_last(self, edits: Sequence[MountEdit]) -> None:
         """Select the edge of the last edit, or its source if the diagram does not have the edge."""
         for edit in edits[-1:]:
-            mounts = [mount for mount in (edit.before, edit.after) if mount is not None]
-            self.canvas.select(Hit("node", mounts[0].source))
-            for mount in mounts:
-                self.canvas.select(Hit("edge", edge_key(mount)))
+            self.canvas.select(Hit("node", edit["resource"]))
+            for pattern in (edit["pattern"], edit.get("to")):
+                for key, drawn in self._model.diagram.mounts.items():
+                    if (drawn.mount.source, drawn.mount.pattern) == (edit["resource"], pattern):
+                        self.canvas.select(Hit("edge", key))
 
     @work(group="edit")
     async def action_write(self) -> None:
