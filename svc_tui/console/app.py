@@ -28,23 +28,13 @@ from textual.widgets.option_list import Option
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
+from screens import overlays
 from screens.board.deployment import BoardDeployer
 from screens.board.screen import BoardScreen
 from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, KeyFooter, StopWorkersFirst, Tab
 from screens.dialog import ConfirmDialog, Field, Form, require_filled
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
-from screens.overlays import (
-    ActivityScreen,
-    CommandLine,
-    EntryProvider,
-    HelpScreen,
-    PaletteEntry,
-    binding_group,
-    by_use,
-    is_movement,
-    visible_keys,
-)
 from screens.project_client import ProjectClient
 from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import TextStore
@@ -73,7 +63,7 @@ class Console(TerminalApp[None]):
     """The Console of one project."""
 
     DEFAULT_MODE = "board"
-    COMMANDS: ClassVar = {EntryProvider}
+    COMMANDS: ClassVar = {overlays.EntryProvider}
     # The icon is an emoji: two cells wide, with colors of its own.
     CSS = """
     CommandPalette {
@@ -222,14 +212,14 @@ class Console(TerminalApp[None]):
         super().notify(message, severity=severity, **options)
 
     def action_activity(self) -> None:
-        self.push_screen(ActivityScreen(self._client.activity))
+        self.push_screen(overlays.ActivityScreen(self._client.activity))
 
     def action_keys(self) -> None:
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
         bindings = self.screen.active_bindings.values()
         active = [each for each in bindings if self.is_offered(each.binding.action)]
-        keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
-        self.push_screen(HelpScreen(about, keys))
+        keys = overlays.visible_keys(active, self.get_key_display, overlays.binding_group(self.screen))
+        self.push_screen(overlays.HelpScreen(about, keys))
 
     def _commands(self, screen: Screen[Any]) -> list[ConsoleCommand]:
         tabs = [
@@ -259,7 +249,7 @@ class Console(TerminalApp[None]):
                 self._history = [*others, line][-MAX_HISTORY:]
                 self._run(line, commands)
 
-        self.push_screen(CommandLine(commands, self._history, text), run_line)
+        self.push_screen(overlays.CommandLine(commands, self._history, text), run_line)
 
     def _run(self, line: str, commands: Sequence[ConsoleCommand]) -> None:
         try:
@@ -276,27 +266,34 @@ class Console(TerminalApp[None]):
             raise SvcError(f'unknown theme "{name}"', hint)
         self.theme = name
 
-    def palette_entries(self) -> list[PaletteEntry]:
+    def palette_entries(self) -> list[overlays.PaletteEntry]:
         """Return the entries of the palette: actions with their keys, then commands with their values."""
         screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
-        first = binding_group(screen)
+        first = overlays.binding_group(screen)
         active = [
             each
             for each in screen.active_bindings.values()
             if each.enabled and each.binding.id and self.is_offered(each.binding.action)
         ]
         rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
-        for each in sorted(active, key=lambda each: (binding_group(each.node) != first, by_use(each))):
+        for each in sorted(
+            active, key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each))
+        ):
             binding = each.binding
-            if binding.description and not is_movement(binding) and binding.action != "command_palette":
+            if (
+                binding.description
+                and not overlays.is_movement(binding)
+                and binding.action != "command_palette"
+            ):
                 run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, each.node)
                 rows.setdefault(binding.description, (run, []))[1].append(self.get_key_display(binding))
         entries = [
-            PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
+            overlays.PaletteEntry(title, " ".join(dict.fromkeys(keys)), run)
+            for title, (run, keys) in rows.items()
         ]
-        theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
+        theme = overlays.PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
         values = [
-            PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
+            overlays.PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
             for command in self._commands(screen)
             for value in (command.values if command.word != "theme" else ())
         ]
