@@ -179,8 +179,7 @@ class BoardScreen(ConsoleScreen):
         await self._load()
 
     def on_fleet_line_updated(self) -> None:
-        if self._nodes_open:
-            self._show_panel()
+        self._show_panel()
         self.refresh_bindings()
 
     def on_canvas_ended(self) -> None:
@@ -192,8 +191,7 @@ class BoardScreen(ConsoleScreen):
 
     def action_nodes(self) -> None:
         self._nodes_open = not self._nodes_open
-        self._show_panel()
-        self.refresh_bindings()
+        self._show_edit()
 
     async def _load(self) -> None:
         """Fetch manifest and status, and draw them."""
@@ -219,7 +217,7 @@ class BoardScreen(ConsoleScreen):
                     text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
                     self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
             await self._draft.replan()
-            self._show_draft()
+            self._show_edit()
         await self._draw()
         await self._load_requests()
 
@@ -303,8 +301,7 @@ class BoardScreen(ConsoleScreen):
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
-            self._show_panel()
-            self.refresh_bindings()
+            self._show_edit()
             self._follow_requests()
 
     @property
@@ -403,13 +400,9 @@ class BoardScreen(ConsoleScreen):
             self.app.push_screen(HistoryScreen(self.client, self._deployer))
 
     def _show_edit(self) -> None:
-        """Show the edit in progress, or what is selected."""
-        self._update_status()
-        self._show_panel()
-        self.refresh_bindings()
-
-    def _show_draft(self) -> None:
+        """Show the edit in progress, or what is selected, and the keys that work now."""
         self.pending = len(self._draft.edits)
+        self._update_status()
         self._show_panel()
         self.refresh_bindings()
 
@@ -576,7 +569,6 @@ class BoardScreen(ConsoleScreen):
                 self.panel.set_lines(error_lines(error.message, error.hint))
             return
         self._close_prompt()
-        self._show_draft()
         await self._draw()
         self._select_last(edits)
 
@@ -601,7 +593,7 @@ class BoardScreen(ConsoleScreen):
             self.show_error(error)
             if error.code == "conflict":
                 await self._draft.replan()
-        self._show_draft()
+        self._show_edit()
         await self._load()
 
     def action_undo(self) -> None:
@@ -618,7 +610,7 @@ class BoardScreen(ConsoleScreen):
         edits = self._draft.edits
         with self.shown_errors():
             await change()
-        self._show_draft()
+        self._show_edit()
         await self._draw()
         self._select_last(max(edits, self._draft.edits, key=len))
 
@@ -633,7 +625,6 @@ class BoardScreen(ConsoleScreen):
             self.canvas.focus()
         elif self._details_shown:
             self._details_open = False
-            self._show_panel()
+            self._show_edit()
         elif self._draft.edits:
             self.action_undo()
-        self.refresh_bindings()
