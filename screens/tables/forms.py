@@ -2,9 +2,9 @@
 
 import asyncio
 import csv
-import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -406,8 +406,6 @@ class ImportForm(FileForm[str]):
 
 
 FORMATS = ("csv", "json", "jsonl")
-CHUNK_ROWS = 1000
-"""Rows per chunk that is written."""
 
 
 def result_export(result: ResultRows) -> ExportForm:
@@ -425,27 +423,21 @@ def result_export(result: ResultRows) -> ExportForm:
 
 def chunks(result: ResultRows, format: str) -> Chunks:
     """Yield the rows of a result in one of `FORMATS`."""
-    rows, names = result.items, result.names
-    starts = range(0, len(rows), CHUNK_ROWS)
+    for text in _texts(result, format):
+        yield text.encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
+
+
+def _texts(result: ResultRows, format: str) -> Iterator[str]:
+    names, rows = result.names, result.items
     if format == "csv":
-        yield _csv_lines([names])
-        for start in starts:
-            yield _csv_lines(
-                [
-                    [tables_syntax.value_text(row[name]) for name in names]
-                    for row in rows[start : start + CHUNK_ROWS]
-                ]
-            )
+        writer = csv.writer(SimpleNamespace(write=str), lineterminator="\n")
+        values = ([tables_syntax.value_text(row[name]) for name in names] for row in rows)
+        yield writer.writerow(names)
+        yield from map(writer.writerow, values)
         return
-    before, between, after = ("[\n", ",\n", "\n]\n") if format == "json" else ("", "\n", "\n" if rows else "")
-    yield before.encode()
-    for start in starts:
-        lines = (tables_syntax.row_json(row, result.types) for row in rows[start : start + CHUNK_ROWS])
-        yield ((between if start else "") + between.join(lines)).encode(errors="backslashreplace")
-    yield after.encode()
-
-
-def _csv_lines(rows: Sequence[Sequence[str | None]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
+    start, end = ("[\n", "") if format == "json" else ("", "\n")
+    for row in rows:
+        yield f"{start}{tables_syntax.row_json(row, result.types)}{end}"
+        start = ",\n" if format == "json" else ""
+    if format == "json":
+        yield "\n]\n" if rows else "[\n\n]\n"
