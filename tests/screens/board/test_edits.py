@@ -1,4 +1,3 @@
-
 from screens.board.project import (
     BoardMount,
     DrawnMount,
