@@ -86,7 +86,7 @@ class DeployLog:
 
     @property
     def differences(self) -> Sequence[Difference]:
-        """What the planned deploy changes, also of mounts that it undoes."""
+        """The changes of the planned deploy, also of mounts that it undoes."""
         if self.plan is None:
             return ()
         undone = (Difference("!", mount.resource, mount.drift) for mount in self.plan["drift"])

@@ -519,13 +519,14 @@ class BoardScreen(ConsoleScreen):
 
     def _prompted(self, pattern: str) -> list[MountEdit]:
         """Return the edit that a typed pattern makes, or an empty list if it changes nothing."""
-        if self._prompt is None or pattern.strip() == getattr(self._prompt[0], "pattern", None):
+        if self._prompt is None:
             return []
         before, after = self._prompt
         edit = {"resource": after.source, "target": after.target}
         if before is None:
             return [{"op": "add", "pattern": pattern.strip(), **edit}]
-        return [{"op": "change", "pattern": before.pattern, "to": pattern.strip(), **edit}]
+        change = {"op": "change", "pattern": before.pattern, "to": pattern.strip(), **edit}
+        return [change] if change["to"] != before.pattern else []
 
     @work(group="preview", exclusive=True)
     async def on_input_changed(self, event: Input.Changed) -> None:
