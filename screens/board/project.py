@@ -184,14 +184,18 @@ class DrawnMount:
 
 
 def apply_edits(mounts: Iterable[BoardMount], edits: Iterable[MountEdit]) -> list[BoardMount]:
-    """Return the mounts after the edits. Edits of missing mounts change nothing."""
-    targets = {(mount.source, mount.pattern): mount.target for mount in mounts}
+    """Return the mounts after the edits. A missing mount cannot be removed, and its change adds one."""
+    result = list(mounts)
     for edit in edits:
-        source, pattern = edit["resource"], edit["pattern"]
-        is_known = targets.pop((source, pattern), None) is not None
-        if edit["op"] == "add" or (edit["op"] == "change" and is_known):
-            targets[source, edit.get("to", pattern)] = edit["target"]
-    return [BoardMount(*key, target) for key, target in targets.items()]
+        source, pattern, after = edit["resource"], edit["pattern"], list[BoardMount]()
+        places = [at for at, each in enumerate(result) if (each.source, each.pattern) == (source, pattern)]
+        if edit["op"] != "remove":
+            after = [BoardMount(source, edit.get("to", pattern), edit["target"])]
+        if places and edit["op"] != "add":
+            result[places[0] : places[0] + 1] = after
+        else:
+            result += [each for each in after if each not in result]
+    return result
 
 
 def mounts_to_draw(mounts: Sequence[BoardMount], edits: Sequence[MountEdit]) -> list[DrawnMount]:

@@ -179,7 +179,8 @@ class BoardScreen(ConsoleScreen):
         await self._load()
 
     def on_fleet_line_updated(self) -> None:
-        self._show_panel()
+        if self._nodes_open:
+            self._show_panel()
         self.refresh_bindings()
 
     def on_canvas_ended(self) -> None:

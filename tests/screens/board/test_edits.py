@@ -26,10 +26,15 @@ def test_edits_apply_in_order() -> None:
     assert apply_edits([API, FEED], [added, moved, removed]) == [API, BoardMount("web", "/v2/*", "feed")]
 
 
-def test_edits_of_a_missing_mount_change_nothing() -> None:
+def test_change_of_a_missing_mount_adds_one() -> None:
     moved = {"op": "change", "resource": "web", "pattern": "/v1/*", "to": "/v2/*", "target": "api"}
     removed = {"op": "remove", "resource": "web", "pattern": "/v1/*"}
-    assert apply_edits([API], [moved, removed]) == [API]
+    assert apply_edits([API], [moved, removed]) == [API, BoardMount("web", "/v2/*", "api")]
+
+
+def test_mount_at_a_used_pattern_is_drawn_beside_the_other() -> None:
+    added = {"op": "add", "resource": "web", "pattern": "/feed", "target": "api"}
+    assert apply_edits([FEED], [added, added]) == [FEED, BoardMount("web", "/feed", "api")]
 
 
 def test_removed_mount_is_drawn_until_saved() -> None:
