@@ -218,7 +218,7 @@ class BoardScreen(ConsoleScreen):
                     text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
                     self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
             await self._draft.replan()
-            self._show_edit()
+            self._show_draft()
         await self._draw()
         await self._load_requests()
 
@@ -402,10 +402,13 @@ class BoardScreen(ConsoleScreen):
 
     def _show_edit(self) -> None:
         """Show the edit in progress, or what is selected, and the keys that work now."""
-        self.pending = len(self._draft.edits)
         self._update_status()
         self._show_panel()
         self.refresh_bindings()
+
+    def _show_draft(self) -> None:
+        self.pending = len(self._draft.edits)
+        self._show_edit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._available().get(action, True)
@@ -571,6 +574,7 @@ class BoardScreen(ConsoleScreen):
                 self.panel.set_lines(error_lines(error.message, error.hint))
             return
         self._close_prompt()
+        self._show_draft()
         await self._draw()
         self._select_last(edits)
 
@@ -595,7 +599,7 @@ class BoardScreen(ConsoleScreen):
             self.show_error(error)
             if error.code == "conflict":
                 await self._draft.replan()
-        self._show_edit()
+        self._show_draft()
         await self._load()
 
     def action_undo(self) -> None:
@@ -612,7 +616,7 @@ class BoardScreen(ConsoleScreen):
         edits = self._draft.edits
         with self.shown_errors():
             await change()
-        self._show_edit()
+        self._show_draft()
         await self._draw()
         self._select_last(max(edits, self._draft.edits, key=len))
 
