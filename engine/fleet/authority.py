@@ -36,6 +36,7 @@ class Authority:
 
     @classmethod
     def create(cls, fleet: str) -> "Authority":
+        """Create the authority of a fleet, with a new key."""
         name = _name(f"svc fleet {fleet}")
         return cls(_certify(name, name, None, (x509.BasicConstraints(True, 0), True), _key_usage(signs=True)))
 

@@ -153,6 +153,7 @@ class TablesLog(NodeLease):
         self.leader = self._stream.leader  # The server of a node has its name.
 
     async def create(self) -> None:
+        """Create the streams, unless they exist."""
         await self._stream.create(discard="new", allow_atomic=True, allow_rollup_hdrs=True)
         await self._contents.create(discard="new", compression="s2")
 

@@ -17,7 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Click
-from textual.geometry import Offset, Region, Size, Spacing
+from textual.geometry import Region, Size, Spacing
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -25,7 +25,7 @@ from textual.widgets import Input, Static
 
 from screens.board.cards import Line, fleet_details, fleet_line
 from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest, next_edge, next_in_direction
-from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, route_masks
+from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, polyline, route_masks
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content
@@ -323,7 +323,7 @@ class Canvas(ScrollView, can_focus=True):
         padding = (" " * self.diagram.padding, "")
         return [padding, *pieces, padding]
 
-    def _rubber_band(self) -> set[Offset]:
+    def _rubber_band(self) -> set[Point]:
         """Return the cells of the line being drawn: horizontal, vertical beside its target, horizontal."""
         if self.source is None or self.aim is None or self.aim == self.source:
             return set()
@@ -338,9 +338,8 @@ class Canvas(ScrollView, can_focus=True):
         else:
             ax = bx = begin.x + begin.width
             turn_x = bx + 1
-        horizontal = {Offset(x, ay) for x in range(min(ax, turn_x), max(ax, turn_x) + 1)}
-        vertical = {Offset(turn_x, y) for y in range(min(ay, by), max(ay, by) + 1)}
-        return horizontal | vertical | {Offset(x, by) for x in range(min(turn_x, bx), max(turn_x, bx) + 1)}
+        corners = ((ax, ay), (turn_x, ay), (turn_x, by), (bx, by))
+        return {point for point, _ in polyline([corner for corner, _ in groupby(corners)])}
 
 
 class PanelInput(Input):

@@ -1,14 +1,13 @@
 """Text of the Board: nodes, details of an item, the fleet, and numbers. Does not import Textual."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, get_args
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 
 from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, ProjectStatus, Stage
-from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell, sanitize
+from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell, sanitize, wrap_lines
 from svc_tui.client.fleet import ObservedFleet, ObservedNode, lag_text
 from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size
@@ -362,27 +361,11 @@ def _table(room: int, *rows: tuple[str, Sequence[Line | str]]) -> list[Line]:
     """Return labeled lines; values longer than `room` are wrapped."""
     lines: list[Line] = []
     for key, values in rows:
-        folded: Iterable[Line] = (((each, ""),) if isinstance(each, str) else each for each in values)
-        parts = [part for value in folded for part in fold_line(value, room - _KEY - 2)]
+        texts: Iterable[Line] = (((each, ""),) if isinstance(each, str) else each for each in values)
+        clean = ([(sanitize(text), tone) for text, tone in each] for each in texts)
+        parts = wrap_lines(clean, room - _KEY - 2)
         lines += [((f"{key if at == 0 else '':<{_KEY}}  ", "dim"), *part) for at, part in enumerate(parts)]
     return lines
-
-
-def fold_line(line: Line, room: int) -> list[Line]:
-    """Wrap a line at blanks; words longer than `room` are split."""
-    lines: list[list[Piece]] = [[]]
-    free = room = max(room, 2)
-    for text, tone in line:
-        for word in re.findall(r"\S+|\s+", sanitize(text)):
-            for part in chop_cells(word, room) if cell_len(word) > free else (word,):
-                if cell_len(part) > free:
-                    lines.append([])
-                    free = room
-                    if part.isspace():
-                        continue
-                lines[-1].append((part, tone))
-                free -= cell_len(part)
-    return [tuple(pieces) for pieces in lines]
 
 
 _FLEET_GAP = 2

@@ -167,12 +167,13 @@ class DeployScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        log, plan = self.deploy_log, self.deploy_log.plan
+        log = self.deploy_log
+        planned = log.phase == "planned"
         prompting = any(panel.prompting for panel in self.query(DetailsPanel))
         return {
-            "go_live": log.ready and not prompting and plan is not None and not plan.up_to_date,
-            "message": log.phase == "planned" and not prompting,
-            "allow": log.phase == "planned" and plan is not None and plan.needs_approval and not log.allowed,
+            "go_live": planned and not (log.needs_approval or prompting or log.up_to_date),
+            "message": planned and not prompting,
+            "allow": planned and log.needs_approval,
             "log_in": log.error is not None and log.error.code == "unauthenticated",
             "plan": log.phase in ("planned", "failed") and not prompting,
             "browse": bool(self._address),

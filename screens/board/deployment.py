@@ -7,36 +7,18 @@ from typing import Any, Literal, Protocol
 from screens.board.cards import Line, error_lines
 from screens.widgets.rows import Tone, sanitize
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import DeployProgress, Difference, OnProgress, Step, location, project_address
+from svc_tui.deploy.format import (
+    DeployProgress,
+    Difference,
+    OnProgress,
+    Step,
+    differences,
+    location,
+    project_address,
+)
 from svc_tui.terminal.units import plural, size
 
 STEPS: tuple[Step, ...] = ("build", "upload", "policy", "activate")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployPlan:
-    """The changes of a deploy to a service. `live` is the id of the live deployment, if any.
-
-    `files` with `size` bytes would be uploaded; `migrations` lists the new migration files,
-    and `warnings` what the deploy leaves out.
-    """
-
-    service: str
-    live: str | None
-    differences: tuple[Difference, ...]
-    files: int
-    size: int
-    migrations: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def needs_approval(self) -> bool:
-        """True if the user must approve the deploy explicitly."""
-        return any(difference.mark == "!" for difference in self.differences)
-
-    @property
-    def up_to_date(self) -> bool:
-        return self.live is not None and not self.differences and not self.migrations and not self.files
 
 
 Document = Mapping[str, Any]
@@ -49,8 +31,12 @@ class BoardDeployer(Protocol):
     has_files: bool
     """True if the project's files are available, so that it can be deployed."""
 
-    def plan(self, on_progress: OnProgress) -> DeployPlan:
-        """Build the project and return what a deploy would change."""
+    def plan(self, on_progress: OnProgress) -> Document:
+        """Build the project and return what a deploy would change: the plan of the service, and more.
+
+        `service` is its key, `size` the number of bytes to upload, and `drift` has the mounts that the deploy
+        would undo.
+        """
         ...
 
     def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Document:
@@ -78,7 +64,7 @@ class DeployLog:
     phase: Phase = "planning"
     events: tuple[DeployProgress, ...] = ()
     _: KW_ONLY
-    plan: DeployPlan | None = None
+    plan: Document | None = None
     allowed: bool = False
     message: str = ""
     unsaved_edits: int = 0
@@ -93,10 +79,23 @@ class DeployLog:
         return replace(self, events=(*before, progress))
 
     @property
-    def ready(self) -> bool:
-        """True if the planned deploy can be started."""
-        plan = self.plan
-        return self.phase == "planned" and plan is not None and (self.allowed or not plan.needs_approval)
+    def differences(self) -> Sequence[Difference]:
+        """The changes of the planned deploy, also of mounts that it undoes."""
+        if self.plan is None:
+            return ()
+        undone = (Difference("!", mount.resource, mount.drift) for mount in self.plan["drift"])
+        return (*differences(self.plan["changes"]), *undone)
+
+    @property
+    def needs_approval(self) -> bool:
+        """True if the user must still approve lines of the plan."""
+        return not self.allowed and any(difference.mark == "!" for difference in self.differences)
+
+    @property
+    def up_to_date(self) -> bool:
+        """True if the planned deploy changes nothing."""
+        plan = self.plan or {"live": None}
+        return plan["live"] is not None and not (self.differences or plan["migrations"] or plan["missing"])
 
     def lines(self) -> list[Line]:
         """Return the complete log: steps, changes, and the next action."""
@@ -124,24 +123,24 @@ class DeployLog:
         plan = self.plan
         if plan is None or self.phase not in ("planned", "running", "failed"):
             return []
-        replaced = f", replacing {plan.live}" if plan.live else ""
-        title = f"{'deploy' if plan.live else 'first deploy'} to {plan.service}{replaced}"
-        upload = f"{plural(plan.files, 'file')}, {size(plan.size)} to upload"
-        lines: list[Line] = [(), ((title, "bold"),), *difference_lines(plan.differences)]
-        if plan.up_to_date:
+        replaced = f", replacing {plan['live']}" if plan["live"] else ""
+        title = f"{'deploy' if plan['live'] else 'first deploy'} to {plan['service']}{replaced}"
+        upload = f"{plural(len(plan['missing']), 'file')}, {size(plan['size'])} to upload"
+        lines: list[Line] = [(), ((title, "bold"),), *difference_lines(self.differences)]
+        if self.up_to_date:
             lines.append((("no changes: this version is already live", "good"),))
-        elif not plan.differences:
+        elif not self.differences:
             lines.append((("no changes except the deployment itself", "dim"),))
-        lines.append(((upload if plan.files else "nothing to upload", "dim"),))
-        lines += [((f"migration {name}", "dim"),) for name in plan.migrations]
-        lines += [((sanitize(text), "warn"),) for text in plan.warnings]
+        lines.append(((upload if plan["missing"] else "nothing to upload", "dim"),))
+        lines += [((f"migration {name}", "dim"),) for name in plan["migrations"]]
+        lines += [((sanitize(f"{each['message']}. {each['hint']}"), "warn"),) for each in plan["warnings"]]
         if self.message:
             lines.append((("message  ", "dim"), (sanitize(self.message), "")))
         if self.unsaved_edits:
             are = "is" if self.unsaved_edits == 1 else "are"
             edits = f"{plural(self.unsaved_edits, 'edit')} of svc.toml {are} unsaved"
             lines.append(((f"{edits} and not part of this deploy", "warn"),))
-        if plan.needs_approval and not self.allowed:
+        if self.needs_approval:
             text = "lines with ! are new capabilities, or mounts that it would undo; press A to allow them"
             lines.append(((text, "warn"),))
         return lines

@@ -380,7 +380,7 @@ def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Po
         right, bottom = x + box.width - 1, y + box.height - 1
         for point in product(range(x, right + 1), range(y, bottom + 1)):
             masks[point], hits[point] = 0, hit
-        for point, mask in _line(((x, y), (right, y), (right, bottom), (x, bottom), (x, y))):
+        for point, mask in polyline(((x, y), (right, y), (right, bottom), (x, bottom), (x, y))):
             masks[point] |= mask
     arrows: dict[Point, int] = {}
     for key, route in routes.items():
@@ -405,7 +405,7 @@ def route_masks(route: Route) -> dict[Point, int]:
     """Return the mask of each cell of one edge, without the edges that share its cells."""
     before, ahead = _arrow(route)
     masks: dict[Point, int] = {before: ahead}
-    for point, direction in _line((*route.points[:-1], before)):
+    for point, direction in polyline((*route.points[:-1], before)):
         masks[point] = masks.get(point, 0) | direction
     return masks
 
@@ -416,7 +416,7 @@ def _arrow(route: Route) -> tuple[Point, int]:
     return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
 
 
-def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
+def polyline(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
     """Yield the cells of a polyline with their directions; corners are yielded twice."""
     for begin, end in pairwise(points):
         dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))

@@ -9,19 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from screens.board.cards import (
-    Line,
-    door_card,
-    door_details,
-    fallback_details,
-    format_rate,
-    mount_details,
-    resource_card,
-    resource_details,
-    resource_summary,
-    service_limits,
-    sparkline,
-)
+from screens.board import cards
+from screens.board.cards import Line
 from screens.board.diagram import DOOR_ROWS, EMPTY, Use, build_diagram, door_key, door_of
 from screens.board.layout import Hit
 from screens.board.project import (
@@ -215,14 +204,14 @@ class BoardModel:
         """Return the status line of an item."""
         match self._item(hit):
             case DrawnMount(mount, mark):
-                rate = format_rate(self._mount_rate(mount))
+                rate = cards.format_rate(self._mount_rate(mount))
                 state: Piece = (f"   {mark}, not saved yet", "accent") if mark else (f"   {rate}", "")
                 pattern: Piece = (mount.pattern, "accent")
                 return (mount.source, "bold"), pattern, _ARROW, (mount.target, "bold"), state
             case BoardMount(source, _, target):
                 return (source, "bold"), _ARROW, (target, "bold"), ("  as fallback", "dim")
             case BoardResource(name=name) as resource:
-                return resource_summary(resource, self.health(name))
+                return cards.resource_summary(resource, self.health(name))
             case Use(name, door):
                 calls = self._door(door).users.get(name, 0)
                 times = "once" if calls == 1 else f"{calls:,} times"
@@ -250,7 +239,7 @@ class BoardModel:
         """Return the request rate of a resource in the last minute, and its last requests."""
         history = self.health(name).history
         label = f"{name}, last minute  "
-        bars = sparkline(history, max(min(len(history) or 60, room - len(label)), 1))
+        bars = cards.sparkline(history, max(min(len(history) or 60, room - len(label)), 1))
         requests = self._requests[1] if self._requests[0] == name else None
         lines: list[Line] = [((label, "dim"), *bars), ()]
         return lines if requests is None else [*lines, *request_lines(requests, room)]
@@ -258,14 +247,14 @@ class BoardModel:
     def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
         match self._item(hit):
             case DrawnMount(mount):
-                lines = mount_details(mount, self._mount_rate(mount), width)
+                lines = cards.mount_details(mount, self._mount_rate(mount), width)
                 return f"{mount.source}{mount.pattern}", lines
             case BoardMount() as fallback:
-                return f"{fallback.source} → {fallback.target}", fallback_details(fallback, width)
+                return f"{fallback.source} → {fallback.target}", cards.fallback_details(fallback, width)
             case Use(name, door):
-                return f"{name} → {door}", door_details(door, self._door(door), width)
+                return f"{name} → {door}", cards.door_details(door, self._door(door), width)
             case str(door):
-                return f"{door}  Door", door_details(door, self._door(door), width)
+                return f"{door}  Door", cards.door_details(door, self._door(door), width)
             case BoardResource() as resource:
                 return f"{resource.name}  {resource.lane}", self._resource_details(resource, width)
         return None
@@ -277,22 +266,22 @@ class BoardModel:
         routes += [
             f"{other} as fallback" for other, each in self.manifest.resources.items() if each.fallback == name
         ]
-        limits = service_limits(self.status)
-        return resource_details(resource, self.health(name), outgoing, routes, limits, width)
+        limits = cards.service_limits(self.status)
+        return cards.resource_details(resource, self.health(name), outgoing, routes, limits, width)
 
     def _mount_rate(self, mount: BoardMount) -> float:
         return self.status.mounts.get((mount.source, mount.pattern), 0.0)
 
     def cards(self) -> Mapping[str, tuple[Line, ...]]:
         """Return the text of each node of the diagram."""
-        cards: dict[str, tuple[Line, ...]] = {}
+        texts: dict[str, tuple[Line, ...]] = {}
         for node in self.diagram.graph.nodes:
             width = node.width - 2 * self.diagram.padding
             if (door := door_of(node.key)) is not None:
-                cards[node.key] = door_card(door, self._door(door), width)
+                texts[node.key] = cards.door_card(door, self._door(door), width)
             elif (resource := self.manifest.resources.get(node.key)) is not None:
-                cards[node.key] = resource_card(resource, self.health(node.key), width, node.height)
-        return cards
+                texts[node.key] = cards.resource_card(resource, self.health(node.key), width, node.height)
+        return texts
 
     def tones(self) -> Mapping[str, Tone]:
         """Return the tone of each edited edge of the diagram, and of fallbacks."""

@@ -171,24 +171,8 @@ class ProjectStatus:
 Mark = Literal["", "added", "removed"]
 
 
-@dataclass(frozen=True, slots=True)
-class MountEdit:
-    """An edit that replaces `before` by `after`; either is None for an added or removed mount."""
-
-    before: BoardMount | None
-    after: BoardMount | None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The edit as JSON for the control API."""
-        if self.before is None:
-            assert self.after is not None
-            mount = self.after
-            return {"op": "add", "resource": mount.source, "pattern": mount.pattern, "target": mount.target}
-        change = {"resource": self.before.source, "pattern": self.before.pattern}
-        if self.after is None:
-            return {"op": "remove", **change}
-        return {"op": "change", **change, "to": self.after.pattern, "target": self.after.target}
+MountEdit = Mapping[str, str]
+"""An edit as in a request to `/manifest/plan`: `op` is `add`, `change` or `remove`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,36 +183,18 @@ class DrawnMount:
     mark: Mark = ""
 
 
-def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[BoardMount]) -> list[MountEdit]:
-    """Return edits from JSON of the control API, applied to these mounts in order.
-
-    Raises `SvcError` if an edit refers to a mount that no longer exists.
-    """
-    edits: list[MountEdit] = []
-    for change in documents:
-        before = None
-        if change["op"] != "add":
-            current = {(mount.source, mount.pattern): mount for mount in apply_edits(mounts, edits)}
-            before = current.get((change["resource"], change["pattern"]))
-            if before is None:
-                hint = "The mounts have changed; edit them by hand."
-                raise SvcError(f"{change['resource']} no longer has the mount {change['pattern']}", hint)
-        after = None
-        if change["op"] != "remove":
-            after = BoardMount(change["resource"], change.get("to", change["pattern"]), change["target"])
-        edits.append(MountEdit(before, after))
-    return edits
-
-
 def apply_edits(mounts: Iterable[BoardMount], edits: Iterable[MountEdit]) -> list[BoardMount]:
-    """Return the mounts after the edits."""
+    """Return the mounts after the edits. A missing mount cannot be removed, and its change adds one."""
     result = list(mounts)
     for edit in edits:
-        if edit.before in result:
-            at = result.index(edit.before)
-            result[at : at + 1] = [edit.after] if edit.after is not None else []
-        elif edit.after is not None and edit.after not in result:
-            result.append(edit.after)
+        source, pattern, after = edit["resource"], edit["pattern"], list[BoardMount]()
+        places = [at for at, each in enumerate(result) if (each.source, each.pattern) == (source, pattern)]
+        if edit["op"] != "remove":
+            after = [BoardMount(source, edit.get("to", pattern), edit["target"])]
+        if places and edit["op"] != "add":
+            result[places[0] : places[0] + 1] = after
+        else:
+            result += [each for each in after if each not in result]
     return result
 
 
@@ -279,7 +245,7 @@ def default_pattern(mounts: Iterable[BoardMount], source: str, target: str) -> s
     return pattern
 
 
-_Saved = list[Sequence[dict[str, Any]]]
+_Saved = list[Sequence[MountEdit]]
 _Restore = tuple[_Saved, _Saved, int]
 """Staged edits that undo or redo saved ones, and their number: the first ones of the draft.
 
@@ -324,10 +290,10 @@ class MountDraft:
     async def _add(self, added: Sequence[MountEdit]) -> None:
         async with self._lock:
             edits, mounts = (*self.edits, *added), self._mounts()
+            plan = await self._plan(edits)
             if set(apply_edits(mounts, edits)) == set(mounts):
                 self.clear()
                 return
-            plan = await self._plan(edits)
             self.edits, self.plan, self.problem = edits, plan, None
 
     async def replan(self) -> None:
@@ -367,7 +333,7 @@ class MountDraft:
 
     async def _stage(self, source: _Saved, target: _Saved) -> None:
         if source:
-            await self._add(parse_edits(source[-1], self._mounts()))
+            await self._add(source[-1])
             self._restore = source, target, len(self.edits)
 
     def clear(self) -> None:
@@ -380,7 +346,7 @@ class MountDraft:
                 if self.problem is not None:
                     raise self.problem
                 return ""
-            body = {"changes": [edit.document for edit in self.edits], "digest": self.plan["digest"]}
+            body = {"changes": self.edits, "digest": self.plan["digest"]}
             response = await self._client.call("POST", "/manifest/write", body)
             source, target, count = self._restore or ([], self._written, 0)
             del source[-1:]
@@ -393,5 +359,4 @@ class MountDraft:
             return "undo" if target is self._written else "redo"
 
     async def _plan(self, edits: Sequence[MountEdit]) -> Mapping[str, str]:
-        body = {"changes": [edit.document for edit in edits]}
-        return dict(await self._client.call("POST", "/manifest/plan", body))
+        return dict(await self._client.call("POST", "/manifest/plan", {"changes": edits}))

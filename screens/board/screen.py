@@ -18,7 +18,7 @@ from screens.board.canvas import Canvas, DetailsPanel, FleetLine
 from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
-from screens.board.diagram import door_of, edge_key
+from screens.board.diagram import door_of
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.project import (
@@ -192,8 +192,7 @@ class BoardScreen(ConsoleScreen):
 
     def action_nodes(self) -> None:
         self._nodes_open = not self._nodes_open
-        self._show_panel()
-        self.refresh_bindings()
+        self._show_edit()
 
     async def _load(self) -> None:
         """Fetch manifest and status, and draw them."""
@@ -303,8 +302,7 @@ class BoardScreen(ConsoleScreen):
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
-            self._show_panel()
-            self.refresh_bindings()
+            self._show_edit()
             self._follow_requests()
 
     @property
@@ -403,15 +401,14 @@ class BoardScreen(ConsoleScreen):
             self.app.push_screen(HistoryScreen(self.client, self._deployer))
 
     def _show_edit(self) -> None:
-        """Show the edit in progress, or what is selected."""
+        """Show the edit in progress, or what is selected, and the keys that work now."""
         self._update_status()
         self._show_panel()
         self.refresh_bindings()
 
     def _show_draft(self) -> None:
         self.pending = len(self._draft.edits)
-        self._show_panel()
-        self.refresh_bindings()
+        self._show_edit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._available().get(action, True)
@@ -529,8 +526,11 @@ class BoardScreen(ConsoleScreen):
         if self._prompt is None:
             return []
         before, after = self._prompt
-        mount = BoardMount(after.source, pattern.strip(), after.target)
-        return [] if mount == before else [MountEdit(before, mount)]
+        edit = {"resource": after.source, "target": after.target}
+        if before is None:
+            return [{"op": "add", "pattern": pattern.strip(), **edit}]
+        change = {"op": "change", "pattern": before.pattern, "to": pattern.strip(), **edit}
+        return [change] if change["to"] != before.pattern else []
 
     @work(group="preview", exclusive=True)
     async def on_input_changed(self, event: Input.Changed) -> None:
@@ -560,7 +560,8 @@ class BoardScreen(ConsoleScreen):
     def action_remove(self) -> None:
         if (edge := self._mount) is not None:
             self._close_details()
-            self._add([MountEdit(edge.mount, None)])
+            mount = edge.mount
+            self._add([{"op": "remove", "resource": mount.source, "pattern": mount.pattern}])
 
     @work(group="edit")
     async def _add(self, edits: Sequence[MountEdit]) -> None:
@@ -580,10 +581,11 @@ class BoardScreen(ConsoleScreen):
     def _select_last(self, edits: Sequence[MountEdit]) -> None:
         """Select the edge of the last edit, or its source if the diagram does not have the edge."""
         for edit in edits[-1:]:
-            mounts = [mount for mount in (edit.before, edit.after) if mount is not None]
-            self.canvas.select(Hit("node", mounts[0].source))
-            for mount in mounts:
-                self.canvas.select(Hit("edge", edge_key(mount)))
+            self.canvas.select(Hit("node", edit["resource"]))
+            for pattern in (edit["pattern"], edit.get("to")):
+                for key, drawn in self._model.diagram.mounts.items():
+                    if (drawn.mount.source, drawn.mount.pattern) == (edit["resource"], pattern):
+                        self.canvas.select(Hit("edge", key))
 
     @work(group="edit")
     async def action_write(self) -> None:
@@ -629,7 +631,6 @@ class BoardScreen(ConsoleScreen):
             self.canvas.focus()
         elif self._details_shown:
             self._details_open = False
-            self._show_panel()
+            self._show_edit()
         elif self._draft.edits:
             self.action_undo()
-        self.refresh_bindings()

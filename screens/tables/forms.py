@@ -2,9 +2,9 @@
 
 import asyncio
 import csv
-import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -21,27 +21,12 @@ from screens.tables.grid import RemoteGrid, RowQuery
 from screens.tables.sql_text import ResultRows
 from screens.widgets.component_styles import to_content
 from screens.widgets.rows import Line, sanitize
+from svc_tui import tables_syntax
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import (
-    CHANGE_SYNTAX,
-    COLUMN_SYNTAX,
-    DATABASE_FORMATS,
-    ColumnTypes,
-    Document,
-    format_change,
-    format_of,
-    is_destructive,
-    parse_changes,
-    parse_columns,
-    require_complete,
-    row_json,
-    rules,
-    value_text,
-)
 from svc_tui.terminal.units import plural
 
 _FIRST_COLUMN = "id integer primary key\n"
-_SYNTAX: list[Line] = [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
+_SYNTAX: list[Line] = [[("  ·  ".join(tables_syntax.CHANGE_SYNTAX), "dim")]]
 
 
 class SchemaText(TextArea):
@@ -73,7 +58,7 @@ class SchemaForm(Form[str]):
     def __init__(self, client: ProjectClient) -> None:
         super().__init__()
         self._client = client
-        self._types: ColumnTypes | None = None
+        self._types: tables_syntax.ColumnTypes | None = None
 
     def on_mount(self) -> None:
         self._load()
@@ -111,7 +96,7 @@ class SchemaForm(Form[str]):
         else:
             super().show_problem(text)
 
-    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
+    def preview(self, text: str, types: tables_syntax.ColumnTypes) -> Iterable[Line]:
         """Return the lines of the preview. Raises `SvcError`."""
         raise NotImplementedError
 
@@ -126,12 +111,14 @@ class CreateForm(SchemaForm):
         """Yield the name, the columns and the preview."""
         yield Field("name", "name", example="people")
         note = "To deploy it, write a migration: svc tables migration NAME"
-        yield Static(f"One column a line: {COLUMN_SYNTAX}\n{note}", classes="forms", markup=False)
+        yield Static(
+            f"One column a line: {tables_syntax.COLUMN_SYNTAX}\n{note}", classes="forms", markup=False
+        )
         yield SchemaText(_FIRST_COLUMN)
         yield Static(id="understood")
 
-    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
-        return _column_lines(parse_columns(text, types))
+    def preview(self, text: str, types: tables_syntax.ColumnTypes) -> Iterable[Line]:
+        return _column_lines(tables_syntax.parse_columns(text, types))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.prevent_default()
@@ -143,7 +130,7 @@ class CreateForm(SchemaForm):
         assert self._types is not None
         table = self.value("name").strip()
         require_filled([("name", table)])
-        columns = parse_columns(self.query_one(SchemaText).text, self._types)
+        columns = tables_syntax.parse_columns(self.query_one(SchemaText).text, self._types)
         change = {"op": "create-table", "table": table, "columns": columns}
         await self._client.call("POST", "/schema", {"changes": [change]})
         return table
@@ -187,23 +174,23 @@ class AlterForm(SchemaForm):
                 lines.append([(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")])
             self.query_one("#is", Static).update(to_content(lines))
 
-    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
+    def preview(self, text: str, types: tables_syntax.ColumnTypes) -> Iterable[Line]:
         """Return the changes, with those that delete values marked."""
         if not text.strip() or self._table is None:
             return _SYNTAX
         return [
             [
-                (format_change(change), "bad" if is_destructive(change) else ""),
-                ("   deletes its values" if is_destructive(change) else "", "dim"),
+                (tables_syntax.format_change(change), "bad" if tables_syntax.is_destructive(change) else ""),
+                ("   deletes its values" if tables_syntax.is_destructive(change) else "", "dim"),
             ]
-            for change in parse_changes(self._table, text, types)
+            for change in tables_syntax.parse_changes(self._table, text, types)
         ]
 
     async def submit(self) -> str:
         """Apply the changes in one transaction."""
         await self.load()
         assert self._table is not None and self._types is not None
-        changes = parse_changes(self._table, self.query_one(SchemaText).text, self._types)
+        changes = tables_syntax.parse_changes(self._table, self.query_one(SchemaText).text, self._types)
         await self._client.call("POST", "/schema", {"changes": changes})
         if any(change["op"] == "drop-table" for change in changes):
             return ""
@@ -211,7 +198,7 @@ class AlterForm(SchemaForm):
         return str(next(names, self._name))
 
 
-def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
+def _column_lines(columns: Iterable[tables_syntax.Document]) -> Iterator[Line]:
     columns = list(columns)
     names = [sanitize(column["name"]) for column in columns]
     width = max(map(cell_len, names))
@@ -220,7 +207,7 @@ def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
         yield [
             (set_cell_size(name, width), "bold"),
             (f"  {column['type']:<10}", "accent"),
-            (" · ".join(rules(column)), ""),
+            (" · ".join(tables_syntax.rules(column)), ""),
             (f"  {note}" if note else "", "dim"),
         ]
 
@@ -242,11 +229,11 @@ def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
         )
 
     def content(form: ExportForm, name: str) -> Chunks:
-        format = format_of(name)
+        format = tables_syntax.format_of(name)
         rows = form.value("rows").strip() or SHOWN if choices else ALL
         if rows not in (ALL, SHOWN):
             raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
-        if rows == SHOWN and format in DATABASE_FORMATS:
+        if rows == SHOWN and format in tables_syntax.DATABASE_FORMATS:
             hint = f"Enter {ALL} for rows, or use .csv, .json or .jsonl."
             raise SvcError(f"a .{format} file has whole tables, not a selection of rows", hint)
         source = "/export" if rows == ALL else f"/grid/{grid.id}/export"
@@ -342,10 +329,10 @@ class ImportForm(FileForm[str]):
 
     def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> tuple[Content, str, str]:
         """Return the preview, the table to propose, and why it is not the initial one."""
-        path, format = parse_path(name), format_of(name)
-        if format in DATABASE_FORMATS:
+        path, format = parse_path(name), tables_syntax.format_of(name)
+        if format in tables_syntax.DATABASE_FORMATS:
             if format == "db":
-                require_complete(path)
+                tables_syntax.require_complete(path)
             return Content("the file contains whole tables"), self._proposed, ""
         data, complete = read_beginning(path, format)
         if not data and not complete:
@@ -381,8 +368,12 @@ class ImportForm(FileForm[str]):
                 reason, f"Press ctrl+s to import the rows into {self._proposed}, or enter another table."
             )
         name = self.value("file").strip()
-        format = format_of(name)
-        table = "" if format in DATABASE_FORMATS else self.value("table").strip() or parse_path(name).stem
+        format = tables_syntax.format_of(name)
+        table = (
+            ""
+            if format in tables_syntax.DATABASE_FORMATS
+            else self.value("table").strip() or parse_path(name).stem
+        )
         params = {"format": format, "table": table}
         if table and table not in await self._client.table_names():
             params["create"] = "true"
@@ -415,15 +406,13 @@ class ImportForm(FileForm[str]):
 
 
 FORMATS = ("csv", "json", "jsonl")
-CHUNK_ROWS = 1000
-"""Rows per chunk that is written."""
 
 
 def result_export(result: ResultRows) -> ExportForm:
     """Return the form that exports the rows of a result. It raises `SvcError` for others than `FORMATS`."""
 
     def content(_: ExportForm, name: str) -> Chunks:
-        format = format_of(name)
+        format = tables_syntax.format_of(name)
         if format not in FORMATS:
             raise SvcError(f"a result cannot be exported as .{format}", "Use .csv, .json or .jsonl.")
         return chunks(result, format)
@@ -434,24 +423,21 @@ def result_export(result: ResultRows) -> ExportForm:
 
 def chunks(result: ResultRows, format: str) -> Chunks:
     """Yield the rows of a result in one of `FORMATS`."""
-    rows, names = result.items, result.names
-    starts = range(0, len(rows), CHUNK_ROWS)
+    for text in _texts(result, format):
+        yield text.encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
+
+
+def _texts(result: ResultRows, format: str) -> Iterator[str]:
+    names, rows = result.names, result.items
     if format == "csv":
-        yield _csv_lines([names])
-        for start in starts:
-            yield _csv_lines(
-                [[value_text(row[name]) for name in names] for row in rows[start : start + CHUNK_ROWS]]
-            )
+        writer = csv.writer(SimpleNamespace(write=str), lineterminator="\n")
+        values = ([tables_syntax.value_text(row[name]) for name in names] for row in rows)
+        yield writer.writerow(names)
+        yield from map(writer.writerow, values)
         return
-    before, between, after = ("[\n", ",\n", "\n]\n") if format == "json" else ("", "\n", "\n" if rows else "")
-    yield before.encode()
-    for start in starts:
-        lines = (row_json(row, result.types) for row in rows[start : start + CHUNK_ROWS])
-        yield ((between if start else "") + between.join(lines)).encode(errors="backslashreplace")
-    yield after.encode()
-
-
-def _csv_lines(rows: Sequence[Sequence[str | None]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
+    start, end = ("[\n", "") if format == "json" else ("", "\n")
+    for row in rows:
+        yield f"{start}{tables_syntax.row_json(row, result.types)}{end}"
+        start = ",\n" if format == "json" else ""
+    if format == "json":
+        yield "\n]\n" if rows else "[\n\n]\n"

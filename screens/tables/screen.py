@@ -19,19 +19,8 @@ from textual.widgets import Input, Static
 from screens.console_screen import ConsoleCommand, Tab
 from screens.files import CHUNK_BYTES, edit_text, editor_command, parse_path, read_blob
 from screens.project_client import ProjectClient
+from screens.tables import dialogs
 from screens.tables.cells import NOW, as_text, is_cut, read
-from screens.tables.dialogs import (
-    ColumnsScreen,
-    ColumnStats,
-    ConflictRow,
-    Conflicts,
-    PasteScreen,
-    Picker,
-    RevertConflicts,
-    RevertPreview,
-    TextScreen,
-    history_choices,
-)
 from screens.tables.draft import NewRow, StagedChange
 from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
@@ -189,7 +178,9 @@ class TablesScreen(TableView):
                 what = f"{column.name} has line ends of different kinds, which a field would make equal"
                 self.notify(f"{what}; E edits it in $EDITOR", severity="warning", markup=False)
                 return
-            self.app.push_screen(TextScreen(title, text, column.type), partial(self._set_text, row, column))
+            self.app.push_screen(
+                dialogs.TextScreen(title, text, column.type), partial(self._set_text, row, column)
+            )
         else:
             self._editing = (row, column)
             self._open_line(self.query_one(CellInput), title, text, self._rule(column))
@@ -415,7 +406,7 @@ class TablesScreen(TableView):
         row, column = self._editing
         self.action_close_line()
         title, text = f"{column.name}  {column.type.name}", _normalized(event.value)
-        field = TextScreen(title, text, column.type, changed=True)
+        field = dialogs.TextScreen(title, text, column.type, changed=True)
         self.app.push_screen(field, partial(self._set_text, row, column))
 
     @work(group="paste", exclusive=True, description="paste")
@@ -432,7 +423,7 @@ class TablesScreen(TableView):
             if len(rows) == 1 and len(columns) == 1 and not pasted["header"]:
                 choice = "over"
             else:
-                choice = await self.app.push_screen_wait(PasteScreen(grid.table, pasted, columns))
+                choice = await self.app.push_screen_wait(dialogs.PasteScreen(grid.table, pasted, columns))
             if choice == "new":
                 grid.draft.write(rows=rows)
                 self._redraw()
@@ -492,7 +483,9 @@ class TablesScreen(TableView):
                 column.name: (column.type.name, displayed.get(column.name, width.default))
                 for column, width in zip(grid.columns, grid.widths, strict=True)
             }
-            self.app.push_screen(ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid)))
+            self.app.push_screen(
+                dialogs.ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid))
+            )
 
     def action_column(self) -> None:
         """Go to a column by its name. A hidden column is shown again."""
@@ -503,7 +496,7 @@ class TablesScreen(TableView):
             column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
             choices[layout_column.name] = "  ".join(filter(None, about))
-        self.app.push_screen(Picker("which column?", choices), self._go_to_column)
+        self.app.push_screen(dialogs.Picker("which column?", choices), self._go_to_column)
 
     def _go_to_column(self, name: str | None) -> None:
         grid = self._grid
@@ -528,7 +521,7 @@ class TablesScreen(TableView):
             if condition is not None:
                 self._open(grid.table, replace(grid.query, conditions=(*grid.query.conditions, condition)))
 
-        self.app.push_screen(ColumnStats(self.client, grid.table, column), on_choice)
+        self.app.push_screen(dialogs.ColumnStats(self.client, grid.table, column), on_choice)
 
     # Schema, SQL and files
 
@@ -575,13 +568,13 @@ class TablesScreen(TableView):
         """Show what wrote the cell, and revert the chosen entry."""
         column = self._current_column()
         if column is not None and (rows := await self._writes_of_row(column.name)):
-            writes = dict(zip(choices := history_choices(rows), rows, strict=True))
+            writes = dict(zip(choices := dialogs.history_choices(rows), rows, strict=True))
 
             def on_choice(chosen: str | None) -> None:
                 if chosen:
                     self._preview_revert(writes[chosen]["write"])
 
-            self.app.push_screen(Picker(f"what wrote {column.name}?", choices), on_choice)
+            self.app.push_screen(dialogs.Picker(f"what wrote {column.name}?", choices), on_choice)
 
     @work(group="history", exclusive=True)
     async def action_revert(self) -> None:
@@ -616,7 +609,7 @@ class TablesScreen(TableView):
         with self.shown_errors():
             plan = await self.client.call("POST", "/tables/revert", body)
             conflicts = any(row["conflict"] for row in plan["rows"])
-            dialog = (RevertConflicts if conflicts else RevertPreview)(write, plan["rows"])
+            dialog = (dialogs.RevertConflicts if conflicts else dialogs.RevertPreview)(write, plan["rows"])
             self.app.push_screen(dialog, on_choice)
 
     @work(group=APPLYING)
@@ -716,7 +709,7 @@ class TablesScreen(TableView):
 
     def _resolve(self, grid: RemoteGrid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:
         """Ask how to resolve rows with concurrent changes."""
-        rows: list[ConflictRow] = []
+        rows: list[dialogs.ConflictRow] = []
         for conflict in conflicts:
             key, change = edits[conflict["index"]]
             if not isinstance(key, int):
@@ -731,4 +724,4 @@ class TablesScreen(TableView):
                 if choice == "mine":
                     self._apply(grid, "refuse")
 
-        self.app.push_screen(Conflicts(grid.table, rows), on_choice)
+        self.app.push_screen(dialogs.Conflicts(grid.table, rows), on_choice)

@@ -20,22 +20,8 @@ from textual.widgets import Static, TextArea
 
 from screens.console_screen import KeyFooter, StopWorkersFirst, is_working
 from screens.project_client import ProjectClient
+from screens.tables import sql_text
 from screens.tables.forms import result_export
-from screens.tables.sql_text import (
-    LAST_WORD,
-    MAX_COLORED,
-    ResultRows,
-    StatementHistory,
-    StyledRange,
-    completion,
-    describe_result,
-    error_position,
-    explain_sql,
-    line_and_column,
-    plan_lines,
-    quoted_name,
-    spans_by_line,
-)
 from screens.widgets.component_styles import ComponentStyles
 from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
@@ -80,7 +66,7 @@ class Catalog(VirtualRows):
 
     def action_open(self) -> None:
         if self.cursor_row < len(self._names):
-            self.post_message(self.NameChosen(quoted_name(self._names[self.cursor_row])))
+            self.post_message(self.NameChosen(sql_text.quoted_name(self._names[self.cursor_row])))
 
 
 class SqlInput(TextArea):
@@ -101,7 +87,7 @@ class SqlInput(TextArea):
         self.names: frozenset[str] = frozenset()
         self._tone_style = ComponentStyles(self)
         self._colored_text = ""
-        self._spans: dict[int, list[StyledRange]] = {}
+        self._spans: dict[int, list[sql_text.StyledRange]] = {}
 
     def notify_style_update(self) -> None:
         """Clear cached styles."""
@@ -111,7 +97,7 @@ class SqlInput(TextArea):
     def render_lines(self, crop: Region) -> list[Strip]:
         text = "\n".join(self.document.lines)
         if text != self._colored_text:
-            self._colored_text, self._spans = text, spans_by_line(text)
+            self._colored_text, self._spans = text, sql_text.spans_by_line(text)
         return super().render_lines(crop)
 
     def get_line(self, line_index: int) -> Text:
@@ -127,13 +113,15 @@ class SqlInput(TextArea):
         self.suggestion = ""
         if column == len(self.document.get_line(row)):
             before = self.document.get_text_range((0, 0), (row, column))
-            self.suggestion = completion(before, self.names) if len(before) <= MAX_COLORED else ""
+            self.suggestion = (
+                sql_text.completion(before, self.names) if len(before) <= sql_text.MAX_COLORED else ""
+            )
 
     def action_complete(self) -> None:
         if self.suggestion:
             row, column = self.cursor_location
             line = self.document.get_line(row)[:column]
-            word = LAST_WORD.search(line)
+            word = sql_text.LAST_WORD.search(line)
             start = word.start() if word else column
             first = '"' if self.suggestion.endswith('"') and not line[:start].endswith('"') else ""
             completed = f"{first}{line[start:]}{self.suggestion}"
@@ -200,12 +188,16 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     ]
 
     def __init__(
-        self, client: ProjectClient, history: StatementHistory, text: str = "", target: SqlTarget = TABLES
+        self,
+        client: ProjectClient,
+        history: sql_text.StatementHistory,
+        text: str = "",
+        target: SqlTarget = TABLES,
     ) -> None:
         super().__init__()
         self._client, self._history, self._text, self._target = client, history, text, target
         self._writes = self._wrote = False
-        self._result: ResultRows | None = None
+        self._result: sql_text.ResultRows | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -291,11 +283,11 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             self._show_failure(text, error)
             return
         self._wrote = self._wrote or writes
-        self._result = ResultRows(result, types)
+        self._result = sql_text.ResultRows(result, types)
         rows = self._rows
         rows.set_source(self._result, self._result.columns())
         self._show_outcome(
-            describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
+            sql_text.describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
         )
 
     async def _call(self, text: str, writes: bool) -> Any:
@@ -321,12 +313,12 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     @work(group="sql", exclusive=True)
     async def _explain(self, text: str, writes: bool) -> None:
         try:
-            result = await self._call(explain_sql(text), writes)
+            result = await self._call(sql_text.explain_sql(text), writes)
         except SvcError as error:
             self._show_outcome(self._error_text(error), "$text-error")
             return
         self._result = None
-        self._rows.set_source(TextLines(plan_lines(result["rows"])), LINE_COLUMNS)
+        self._rows.set_source(TextLines(sql_text.plan_lines(result["rows"])), LINE_COLUMNS)
         self._show_outcome("plan of the statement, which was not run", "$text-success")
 
     @property
@@ -345,10 +337,10 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._result = None
         self._rows.set_source(TextLines(), LINE_COLUMNS)
         self._show_outcome(self._error_text(error), "$text-error")
-        at = error_position(error.message)
+        at = sql_text.error_position(error.message)
         if at is not None:
             field = self.query_one(SqlInput)
-            start = line_and_column(text, at)
+            start = sql_text.line_and_column(text, at)
             field.move_cursor(start)
             field.move_cursor((start[0], start[1] + 1), select=True)
             field.focus()

@@ -8,22 +8,9 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-Tone = Literal[
-    "",
-    "bold",
-    "dim",
-    "faint",
-    "accent",
-    "good",
-    "notice",
-    "warn",
-    "bad",
-    "match",
-    "violet",
-    "teal",
-    "yellow",
-    "orange",
-]
+Meaning = Literal["", "bold", "dim", "faint", "accent", "good", "notice", "warn", "bad", "match"]
+Hue = Literal["violet", "teal", "yellow", "orange"]
+Tone = Meaning | Hue
 """The meaning of a piece of text, or its hue where kinds of things differ. The theme maps it to a style."""
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]

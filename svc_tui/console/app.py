@@ -1,4 +1,7 @@
-"""The Console: the Textual application with tabs, global keys, command line and palette."""
+"""The Console: the Textual application with tabs, global keys, command line and palette.
+
+Also the screens before a project is open: the start screen and the login form.
+"""
 
 import asyncio
 import shlex
@@ -8,42 +11,38 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from rich.table import Table
+from rich.text import Text
 from textual import work
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.containers import Vertical
+from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
+from screens import overlays
 from screens.board.deployment import BoardDeployer
 from screens.board.screen import BoardScreen
-from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
-from screens.dialog import ConfirmDialog
+from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, KeyFooter, StopWorkersFirst, Tab
+from screens.dialog import ConfirmDialog, Field, Form, require_filled
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
-from screens.overlays import (
-    ActivityScreen,
-    CommandLine,
-    EntryProvider,
-    HelpScreen,
-    PaletteEntry,
-    binding_group,
-    by_use,
-    is_movement,
-    visible_keys,
-)
 from screens.project_client import ProjectClient
-from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import TextStore
 from screens.terminal_app import BrowserDriver, TerminalApp
 from screens.widgets.rows import Tone
 from screens.work.screen import FilesScreen, JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity
-from svc_tui.console.start import SQL_HISTORY_FILE, THEME_FILE, LoginActions, UserFile
+from svc_tui.console.start import SQL_HISTORY_FILE, THEME_FILE, LoginActions, StartActions, UserFile
 
 RECONNECT_SECONDS = 0.5
 """Interval of the attempts to reach an engine that does not answer."""
@@ -63,7 +62,7 @@ class Console(TerminalApp[None]):
     """The Console of one project."""
 
     DEFAULT_MODE = "board"
-    COMMANDS: ClassVar = {EntryProvider}
+    COMMANDS: ClassVar = {overlays.EntryProvider}
     # The icon is an emoji: two cells wide, with colors of its own.
     CSS = """
     CommandPalette {
@@ -181,9 +180,9 @@ class Console(TerminalApp[None]):
         if login is None or isinstance(self.screen, LoginScreen):
             return
         if retry is not None:
-            self.push_screen(_login_dialog(login), lambda key: retry() if key else None)
+            self.push_screen(LoginScreen(login), lambda key: retry() if key else None)
         elif info.kind == "service":
-            dialog = _login_dialog(login, info.address)
+            dialog = LoginScreen(login, info.address)
             self.push_screen(dialog, lambda key: self._client.mark_lost() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
@@ -212,14 +211,14 @@ class Console(TerminalApp[None]):
         super().notify(message, severity=severity, **options)
 
     def action_activity(self) -> None:
-        self.push_screen(ActivityScreen(self._client.activity))
+        self.push_screen(overlays.ActivityScreen(self._client.activity))
 
     def action_keys(self) -> None:
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
         bindings = self.screen.active_bindings.values()
         active = [each for each in bindings if self.is_offered(each.binding.action)]
-        keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
-        self.push_screen(HelpScreen(about, keys))
+        keys = overlays.visible_keys(active, self.get_key_display, overlays.binding_group(self.screen))
+        self.push_screen(overlays.HelpScreen(about, keys))
 
     def _commands(self, screen: Screen[Any]) -> list[ConsoleCommand]:
         tabs = [
@@ -249,7 +248,7 @@ class Console(TerminalApp[None]):
                 self._history = [*others, line][-MAX_HISTORY:]
                 self._run(line, commands)
 
-        self.push_screen(CommandLine(commands, self._history, text), run_line)
+        self.push_screen(overlays.CommandLine(commands, self._history, text), run_line)
 
     def _run(self, line: str, commands: Sequence[ConsoleCommand]) -> None:
         try:
@@ -266,27 +265,34 @@ class Console(TerminalApp[None]):
             raise SvcError(f'unknown theme "{name}"', hint)
         self.theme = name
 
-    def palette_entries(self) -> list[PaletteEntry]:
+    def palette_entries(self) -> list[overlays.PaletteEntry]:
         """Return the entries of the palette: actions with their keys, then commands with their values."""
         screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
-        first = binding_group(screen)
+        first = overlays.binding_group(screen)
         active = [
             each
             for each in screen.active_bindings.values()
             if each.enabled and each.binding.id and self.is_offered(each.binding.action)
         ]
         rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
-        for each in sorted(active, key=lambda each: (binding_group(each.node) != first, by_use(each))):
+        for each in sorted(
+            active, key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each))
+        ):
             binding = each.binding
-            if binding.description and not is_movement(binding) and binding.action != "command_palette":
+            if (
+                binding.description
+                and not overlays.is_movement(binding)
+                and binding.action != "command_palette"
+            ):
                 run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, each.node)
                 rows.setdefault(binding.description, (run, []))[1].append(self.get_key_display(binding))
         entries = [
-            PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
+            overlays.PaletteEntry(title, " ".join(dict.fromkeys(keys)), run)
+            for title, (run, keys) in rows.items()
         ]
-        theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
+        theme = overlays.PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
         values = [
-            PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
+            overlays.PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
             for command in self._commands(screen)
             for value in (command.values if command.word != "theme" else ())
         ]
@@ -347,10 +353,6 @@ def _command(word: str, commands: Sequence[ConsoleCommand]) -> ConsoleCommand:
     raise SvcError(f'unknown command "{word}"', did_you_mean(word, list(by_word)))
 
 
-def _login_dialog(login: LoginActions, url: str = "") -> LoginScreen:
-    return LoginScreen(login.is_claimed, login.log_in, url)
-
-
 def binding_ids() -> frozenset[str]:
     """Return the ids of all key bindings of the Console, as `keys.toml` names them."""
     ids: set[str] = set()
@@ -364,21 +366,217 @@ def binding_ids() -> frozenset[str]:
     return frozenset(ids)
 
 
+CODE_WANTED = "the service has no owner yet; `svc serve` printed a claim code when it started"
+
+
+class LoginScreen(Form[str]):
+    """Asks for URL, user and password; returns the key of the service."""
+
+    TITLE_TEXT: ClassVar[str] = "Log in to a service"
+    DONE: ClassVar[str] = "log in"
+
+    def __init__(self, login: LoginActions, url: str = "") -> None:
+        super().__init__()
+        self._login, self._url = login, url
+
+    def fields(self) -> ComposeResult:
+        """Yield the fields; the claim code is hidden until it is needed."""
+        yield Field("address", "url", self._url, example="https://control.example.com")
+        yield Field("user name", "user")
+        yield Field("password", "password", secret=True)
+        code = Field("claim code", "code")
+        code.display = False
+        yield code
+
+    def on_mount(self) -> None:
+        for field in self.query(Input):
+            if not field.value:
+                field.focus()
+                return
+
+    async def submit(self) -> str:
+        """Log in. Show the claim code field if the service has no owner."""
+        url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
+        require_filled([("address", url), ("user name", user), ("password", password)])
+        is_claimed = await asyncio.to_thread(self._login.is_claimed, url)
+        code = self.query_one("#code", Input)
+        assert code.parent is not None
+        if not is_claimed and not code.value:
+            code.parent.display = True
+            code.focus()
+            require_filled([(f"claim code ({CODE_WANTED})", "")])
+        claim = None if is_claimed else code.value.strip()
+        return await asyncio.to_thread(self._login.log_in, url, user, password, claim)
+
+
+class Choice(NamedTuple):
+    """A project: one that was `created` in a folder of its name, or a deployed one."""
+
+    project: str
+    created: bool
+
+
+def _template_row(name: str, about: str, width: int) -> Table:
+    """Return a name and a description, which wraps in a column of its own."""
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(style="bold", width=width, no_wrap=True)
+    row.add_column(style="dim")
+    row.add_row(Text(name), Text(about))
+    return row
+
+
+class CreateScreen(Form[Choice]):
+    """Asks for name and template of a new project."""
+
+    TITLE_TEXT: ClassVar[str] = "Create a project"
+    DONE: ClassVar[str] = "create and open"
+    DEFAULT_CSS = """
+    CreateScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
+    CreateScreen OptionList:focus { border: none; }
+    CreateScreen OptionList { margin-bottom: 1; }
+    """
+
+    def __init__(self, choices: StartActions) -> None:
+        super().__init__()
+        self._choices = choices
+
+    def fields(self) -> ComposeResult:
+        """Yield the name and the templates."""
+        yield Field("name", "name", example="shop")
+        templates = self._choices.templates()
+        width = max(len(name) for name, _ in templates)
+        yield OptionList(*(Option(_template_row(name, about, width), id=name) for name, about in templates))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.action_submit()
+
+    async def submit(self) -> Choice:
+        """Create the project."""
+        options = self.query_one(OptionList)
+        name = self.value("name").strip()
+        template = str(options.get_option_at_index(options.highlighted or 0).id)
+        await asyncio.to_thread(self._choices.create, name, template)
+        return Choice(name, created=True)
+
+
+_LOG_IN = "l  log in to a service"
+
+
+class StartScreen(StopWorkersFirst, Screen[None]):
+    """The start screen; exits the application with the choice."""
+
+    GROUP: ClassVar[str] = "Start"
+    DEFAULT_CSS = """
+    StartScreen { align: center middle; }
+    StartScreen > Vertical { width: 64; max-width: 96%; height: auto; }
+    StartScreen .name { text-style: bold; color: $primary; }
+    StartScreen .about { color: $foreground-muted; margin-bottom: 1; }
+    StartScreen OptionList {
+        height: auto; max-height: 14; border: none; background: $background; padding: 0;
+        &:focus { border: none; }
+    }
+    StartScreen > Vertical > Input { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "create", "Create a project", id="start.new"),
+        Binding("l", "login", "Log in", id="start.login"),
+        Binding("slash", "search", "Search", id="start.search"),
+        Binding("q,escape", "leave", "Quit", id="start.quit"),
+    ]
+
+    def __init__(self, folder: str, choices: StartActions, login: LoginActions) -> None:
+        """Create the screen. `folder` is shown to the user."""
+        super().__init__()
+        self._folder, self._choices, self._login = folder, choices, login
+        self._service, self._projects = "", list[str]()
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static("svc", classes="name")
+            yield Static(
+                Content(f"Host small web applications from a terminal.\n{self._folder} is not in a project."),
+                classes="about",
+            )
+            yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
+            yield Input(placeholder="part of a project's name", compact=True)
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self._fetch_deployed()
+
+    @work(exclusive=True)
+    async def _fetch_deployed(self) -> None:
+        try:
+            service, projects = await asyncio.to_thread(self._choices.deployed_projects)
+        except SvcError as error:
+            if error.code != "unreachable":
+                self.notify(error.message, severity="warning", markup=False)
+                return
+            about = Content.from_markup(f"{_LOG_IN}  [dim]the last one does not answer[/]")
+            self.query_one(OptionList).replace_option_prompt("login", about)
+            return
+        self._service, self._projects = service, list(projects)
+        self._list_projects(self.query_one(Input).value)
+
+    def _list_projects(self, part: str) -> None:
+        options, text = self.query_one(OptionList), "   open [b]$project[/]  [dim]$at[/]"
+        projects = [
+            Option(Content.from_markup(text, project=project, at=self._service), id=f"open {project}")
+            for project in self._projects
+            if part.lower() in project
+        ]
+        options.set_options([*options.options[:2], *projects])
+        options.highlighted = 2 if part and projects else 0
+
+    def action_search(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def action_leave(self) -> None:
+        field = self.query_one(Input)
+        if not field.display:
+            self.app.exit()
+        field.value, field.display = "", False
+        self.query_one(OptionList).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list_projects(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if (options := self.query_one(OptionList)).highlighted:
+            options.action_select()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        option_id = str(event.option.id)
+        if option_id == "create":
+            self.action_create()
+        elif option_id == "login":
+            self.action_login()
+        else:
+            self.app.exit(Choice(option_id.removeprefix("open "), created=False))
+
+    def action_create(self) -> None:
+        form = CreateScreen(self._choices)
+        self.app.push_screen(form, lambda created: self.app.exit(created) if created else None)
+
+    def action_login(self) -> None:
+        self.app.push_screen(LoginScreen(self._login), lambda key: self.on_mount() if key else None)
+
+
 class StartApp(TerminalApp[Choice]):
     """The start screen, shown outside of any project. Returns the user's choice, or None to quit."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
-        self, folder: str, choices: StartChoices, login: LoginActions, keymap: dict[str, str]
+        self, folder: str, choices: StartActions, login: LoginActions, keymap: dict[str, str]
     ) -> None:
         super().__init__(keymap)
-        self._folder, self._choices, self._login_actions = folder, choices, login
+        self._first = partial(StartScreen, folder, choices, login)
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the only screen."""
-        login = partial(_login_dialog, self._login_actions)
-        return StartScreen(self._folder, self._choices, login, self.exit)
+        return self._first()
 
 
 class LoginApp(TerminalApp[str]):
@@ -391,7 +589,7 @@ class LoginApp(TerminalApp[str]):
         self._login_actions = login
 
     def on_mount(self) -> None:
-        self.push_screen(_login_dialog(self._login_actions, self._login_actions.last_url()), self.exit)
+        self.push_screen(LoginScreen(self._login_actions, self._login_actions.last_url()), self.exit)
 
 
 def run(

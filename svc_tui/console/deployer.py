@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import SvcError
 from engine.manifest.load import load
-from screens.board.deployment import DeployPlan, Document
+from screens.board.deployment import Document
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import DeployProgress, Difference, OnProgress, differences
+from svc_tui.deploy.format import DeployProgress, OnProgress
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
@@ -46,7 +46,7 @@ class ConsoleDeployer:
         self._reporter: _ProgressReporter | None = None
         self._lock = threading.Lock()
 
-    def plan(self, on_progress: OnProgress) -> DeployPlan:
+    def plan(self, on_progress: OnProgress) -> Document:
         if self._files is None:
             hint = "Run svc in the folder of the project to deploy."
             raise SvcError(f"the files of {self._project} are not in this folder", hint)
@@ -66,20 +66,9 @@ class ConsoleDeployer:
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))
                 plan = uploader.plan(client, bundle)
             reporter.raise_if_canceled()
-        missing = plan["missing"]
         self._planned = bundle, plan
-        return DeployPlan(
-            service=login.key,
-            live=plan["live"],
-            differences=(
-                *differences(plan["changes"]),
-                *(Difference("!", mount.resource, mount.drift) for mount in drifted),
-            ),
-            files=len(missing),
-            size=uploader.upload_size(bundle, missing),
-            migrations=tuple(plan["migrations"]),
-            warnings=tuple(f"{each['message']}. {each['hint']}" for each in plan["warnings"]),
-        )
+        size = uploader.upload_size(bundle, plan["missing"])
+        return {**plan, "service": login.key, "size": size, "drift": drifted}
 
     async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":
         task = asyncio.ensure_future(building)

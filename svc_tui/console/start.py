@@ -12,18 +12,7 @@ from pathlib import Path
 from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.manifest.problems import did_you_mean
-from svc_tui.client import Client
-from svc_tui.client.credentials import (
-    TIMEOUT_SECONDS,
-    CredentialStore,
-    NotLoggedIn,
-    check_encryption,
-    current_project,
-    is_claimed,
-    log_in,
-    open_client,
-    service_url,
-)
+from svc_tui.client import Client, credentials
 from svc_tui.project import scaffold
 
 
@@ -32,7 +21,9 @@ class LoginActions:
 
     def last_url(self) -> str:
         """Return the URL of the service that was used last, or "" if there is none."""
-        urls = (key for key in CredentialStore.from_environment(os.environ).services() if "://" in key)
+        urls = (
+            key for key in credentials.CredentialStore.from_environment(os.environ).services() if "://" in key
+        )
         return next(urls, "")
 
     def is_claimed(self, url: str) -> bool:
@@ -40,16 +31,16 @@ class LoginActions:
         if os.environ.get("SVC_TOKEN"):
             hint = "Unset SVC_TOKEN and start svc again to log in."
             raise SvcError("SVC_TOKEN is set and overrides saved sessions", hint)
-        with Client(_checked(url), "", TIMEOUT_SECONDS) as client:
-            return is_claimed(client)
+        with Client(_checked(url), "", credentials.TIMEOUT_SECONDS) as client:
+            return credentials.is_claimed(client)
 
     def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
         """Log in, or create the first owner with the claim code. Save the session; return its key."""
-        with Client(_checked(url), "", TIMEOUT_SECONDS) as client:
-            login = log_in(client, user, password, code)
-        logins = CredentialStore.from_environment(os.environ)
+        with Client(_checked(url), "", credentials.TIMEOUT_SECONDS) as client:
+            login = credentials.log_in(client, user, password, code)
+        logins = credentials.CredentialStore.from_environment(os.environ)
         logins.save(login)
-        if (project := current_project()) is not None:
+        if (project := credentials.current_project()) is not None:
             logins.link_project(project, login.key)
         return login.key
 
@@ -70,16 +61,16 @@ class StartActions:
     def deployed_projects(self) -> tuple[str, Sequence[str]]:
         """Return the key of the current service and its projects; both empty without a session."""
         try:
-            login = CredentialStore.from_environment(os.environ).get()
-        except NotLoggedIn:
+            login = credentials.CredentialStore.from_environment(os.environ).get()
+        except credentials.NotLoggedIn:
             return "", ()
-        with open_client(login) as client:
+        with credentials.open_client(login) as client:
             return login.key, list(client.call("GET", "/v1/projects")["projects"])
 
 
 def _checked(text: str) -> str:
-    url = service_url(text)
-    check_encryption(url, insecure=False)
+    url = credentials.service_url(text)
+    credentials.check_encryption(url, insecure=False)
     return url
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
-from screens.board.deployment import live_addresses
+from screens.board.deployment import DeployLog, live_addresses
 from svc_tui.client.credentials import Credentials
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from svc_tui.deploy.format import DeployProgress, differences, rollback_text
@@ -38,8 +38,9 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
     linked: list[str] = []
     deployer, events = deployer_of(hosted, root, linked), list[DeployProgress]()
     plan = deployer.plan(events.append)
-    assert (plan.live, plan.up_to_date, plan.needs_approval) == (None, False, False)
-    assert plan.files > 0 and plan.size > 0 and linked == []
+    log = DeployLog(plan=plan)
+    assert (plan["live"], log.up_to_date, log.needs_approval) == (None, False, False)
+    assert plan["missing"] and plan["size"] > 0 and linked == []
     live = deployer.run(events.append, allow=False, message="the first")
     assert [(each["resource"], each["url"]) for each in live_addresses(live)] == [
         ("shop", "http://shop.apps.example:8080"),
@@ -53,14 +54,14 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
     (deployment,) = deployer.call("GET", "/deployments")["deployments"]
     assert deployment == live["deployment"]
     assert (deployment["by"], deployment["message"], deployment["live"]) == ("ann", "the first", True)
-    assert deployer.plan(events.append).up_to_date
+    assert DeployLog(plan=deployer.plan(events.append)).up_to_date
 
 
 def test_plan_warns_of_tables_without_a_migration(hosted: Hosted, root: Path) -> None:
     with open_for_writing(root / ".svc") as connection:
         connection.execute("create table bookings (id integer primary key)")
-    (warning,) = deployer_of(hosted, root, []).plan(lambda _: None).warnings
-    assert "table bookings" in warning and "svc tables migration NAME" in warning
+    (warning,) = deployer_of(hosted, root, []).plan(lambda _: None)["warnings"]
+    assert "table bookings" in warning["message"] and "svc tables migration NAME" in warning["hint"]
 
 
 def test_plan_without_the_value_of_a_secret_raises(hosted: Hosted, root: Path) -> None:
@@ -95,7 +96,7 @@ def test_build_can_be_canceled_and_repeated(hosted: Hosted, root: Path) -> None:
     planning.join(60)
     assert [error.code for error in raised] == ["canceled"]
     (root / "svc.toml").write_text(MANIFEST)
-    assert deployer.plan(lambda _: None).files > 0
+    assert deployer.plan(lambda _: None)["missing"]
 
 
 def test_canceled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:

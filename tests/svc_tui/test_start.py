@@ -10,8 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from engine.manifest.load import load
-from screens.start_screen import Choice, CreateScreen, LoginScreen
-from svc_tui.console.app import LoginApp, StartApp
+from svc_tui.console.app import Choice, CreateScreen, LoginApp, LoginScreen, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.resource_starter import FRAMEWORKS
 from svc_tui.project.scaffold import TEMPLATES, templates

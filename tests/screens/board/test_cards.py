@@ -14,7 +14,6 @@ from screens.board.cards import (
     door_card,
     door_details,
     door_tab,
-    fold_line,
     format_rate,
     health_tone,
     resource_card,
@@ -54,7 +53,6 @@ RESOURCES = st.builds(
     env=st.lists(st.text(min_size=1)).map(tuple),
     secrets=st.lists(NAMES).map(tuple),
 )
-LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
 
 
 def widths(lines: object) -> set[int]:
@@ -100,15 +98,6 @@ def test_door_card_fills_node_width(
 )
 def test_low_rate_is_formatted_per_minute(per_second: float, text: str) -> None:
     assert format_rate(per_second) == text
-
-
-@given(LINES, st.integers(2, 40))
-def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str], ...], room: int) -> None:
-    lines = fold_line(line, room)  # type: ignore[arg-type]
-    assert max(widths(lines)) <= room
-    before = "".join(text for text, _ in line)
-    after = "".join(text for part in lines for text, _ in part)
-    assert after.replace(" ", "") == before.replace(" ", "")
 
 
 @given(RESOURCES, HEALTHS, st.integers(30, 100))

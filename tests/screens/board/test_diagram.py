@@ -5,7 +5,7 @@ from dataclasses import replace
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.layout import BoardColumn, Hit
 from screens.board.model import BoardModel
-from screens.board.project import BoardMount, Manifest, MountEdit
+from screens.board.project import BoardMount, Manifest
 from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
@@ -92,8 +92,9 @@ def test_edges_to_one_door_merge_and_stay_selectable() -> None:
 
 
 def test_added_and_removed_mounts_are_marked_in_labels() -> None:
-    later = BoardMount("web", "/later", "ticks")
-    diagram = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NO_USERS, 120)
+    removed = {"op": "remove", "resource": API.source, "pattern": API.pattern}
+    changed = {"op": "change", "resource": "web", "pattern": TICKS.pattern, "to": "/later", "target": "ticks"}
+    diagram = build_diagram(MANIFEST, [removed, changed], NO_USERS, 120)
     assert sorted(edge.label for edge in diagram.graph.edges) == [
         "+ /later",
         "- /api/*",
@@ -103,7 +104,7 @@ def test_added_and_removed_mounts_are_marked_in_labels() -> None:
 
 
 def test_edge_of_a_removed_resource_is_not_drawn() -> None:
-    edits = [MountEdit(None, BoardMount("web", "/gone/*", "gone"))]
+    edits = [{"op": "add", "resource": "web", "pattern": "/gone/*", "target": "gone"}]
     diagram = build_diagram(MANIFEST, edits, NO_USERS, 120)
     assert [mount.mount for mount in diagram.mounts.values()] == [API, TICKS, EDGE]
 

@@ -1,19 +1,12 @@
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from screens.board.project import (
     BoardMount,
     DrawnMount,
     Manifest,
-    MountEdit,
     apply_edits,
     default_pattern,
     mounts_to_draw,
-    parse_edits,
     target_problems,
 )
-from svc_tui.client import SvcError
 from tests.screens.board.resources import resource
 
 API = BoardMount("web", "/api/*", "api")
@@ -26,47 +19,29 @@ def manifest(*mounts: BoardMount) -> Manifest:
     return Manifest(resources, mounts, "digest")
 
 
-def test_edit_document_matches_control_api() -> None:
-    other = BoardMount("web", "/v2/*", "api")
-    assert [
-        edit.document for edit in (MountEdit(None, API), MountEdit(API, other), MountEdit(API, None))
-    ] == [
-        {"op": "add", "resource": "web", "pattern": "/api/*", "target": "api"},
-        {"op": "change", "resource": "web", "pattern": "/api/*", "to": "/v2/*", "target": "api"},
-        {"op": "remove", "resource": "web", "pattern": "/api/*"},
-    ]
+def test_edits_apply_in_order() -> None:
+    added = {"op": "add", "resource": "web", "pattern": "/v1/*", "target": "api"}
+    moved = {"op": "change", "resource": "web", "pattern": "/v1/*", "to": "/v2/*", "target": "feed"}
+    removed = {"op": "remove", "resource": "web", "pattern": "/feed"}
+    assert apply_edits([API, FEED], [added, moved, removed]) == [API, BoardMount("web", "/v2/*", "feed")]
 
 
-mounts = st.builds(
-    BoardMount, st.sampled_from(NAMES), st.sampled_from(["/a/*", "/b/*", "/c"]), st.sampled_from(NAMES)
-)
+def test_change_of_a_missing_mount_adds_one() -> None:
+    moved = {"op": "change", "resource": "web", "pattern": "/v1/*", "to": "/v2/*", "target": "api"}
+    removed = {"op": "remove", "resource": "web", "pattern": "/v1/*"}
+    assert apply_edits([API], [moved, removed]) == [API, BoardMount("web", "/v2/*", "api")]
 
 
-@given(st.lists(mounts, unique_by=lambda mount: (mount.source, mount.pattern)), st.data())
-def test_parse_edits_round_trips_documents(given: list[BoardMount], data: st.DataObject) -> None:
-    edits: list[MountEdit] = []
-    for _ in range(data.draw(st.integers(0, 4))):
-        now = apply_edits(given, edits)
-        before = data.draw(st.sampled_from([None, *now]))
-        after = data.draw(st.one_of(st.none(), mounts) if before else mounts)
-        if after is not None and before is not None:
-            after = BoardMount(before.source, after.pattern, after.target)
-        others = {(each.source, each.pattern) for each in now if each != before}
-        if after is not None and ((after.source, after.pattern) in others or after == before):
-            continue
-        edits.append(MountEdit(before, after))
-    assert parse_edits([edit.document for edit in edits], given) == edits
+def test_mount_at_a_used_pattern_is_drawn_beside_the_other() -> None:
+    added = {"op": "add", "resource": "web", "pattern": "/feed", "target": "api"}
+    assert apply_edits([FEED], [added, added]) == [FEED, BoardMount("web", "/feed", "api")]
 
 
 def test_removed_mount_is_drawn_until_saved() -> None:
+    edit = {"op": "change", "resource": "web", "pattern": API.pattern, "to": "/v2/*", "target": "api"}
     changed = BoardMount("web", "/v2/*", "api")
-    result = mounts_to_draw([API, FEED], [MountEdit(API, changed)])
+    result = mounts_to_draw([API, FEED], [edit])
     assert result == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
-
-
-def test_parse_edits_of_missing_mount_raises() -> None:
-    with pytest.raises(SvcError, match="web no longer has the mount /api/\\*"):
-        parse_edits([MountEdit(API, None).document], [FEED])
 
 
 def test_target_problems_reject_self_and_cycles() -> None:
