@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -619,7 +619,7 @@ class TablesScreen(TableView):
             done = await self.client.call("POST", "/tables/revert", body)
             changed = sum(not row["conflict"] for row in done["rows"]) if done["applied"] else 0
             self.notify(f"{plural(changed, 'row')} reverted", timeout=3)
-            await self._refresh(self._current_grid(), mark_changes=False)
+            await self._show_changes(())
 
     def action_step(self, by: int) -> None:
         """Show the table before the last change, or after the next one."""
@@ -672,10 +672,15 @@ class TablesScreen(TableView):
             self._update_status()
             text = f"{plural(outcome['applied'], 'row')} changed in {grid.table}"
             self.notify(text, markup=False, timeout=3)
-            if self._grid is not None:  # The table may have been opened again meanwhile, or another one.
-                signs = self._grid.changed
-                self._grid.changed = {key: sign for key, sign in signs.items() if key in skipped}
-                await self._refresh(self._grid, mark_changes=False)
+            await self._show_changes(skipped)
+
+    async def _show_changes(self, skipped: Collection[Any]) -> None:
+        """Show the rows after changes of this screen. Only rows that were `skipped` are still marked."""
+        if (grid := self._grid) is not None:  # The table may be opened again, or another one.
+            await self._refresh(grid, mark_changes=False)
+            # A poll in progress takes these changes for those of others, and marks them in the former signs.
+            grid.changed = {key: sign for key, sign in grid.changed.items() if key in skipped}
+            self._redraw()
 
     def _show_errors(self, grid: RemoteGrid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
         """Show the first invalid change, and move the cursor there."""

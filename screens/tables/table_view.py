@@ -458,7 +458,7 @@ class TableView(ConsoleScreen):
 
     async def _refresh(self, grid: RemoteGrid, *, mark_changes: bool = True) -> None:
         """Show the current rows; `mark_changes` marks concurrent changes. The cursor stays on its row."""
-        top = self.rows.scroll_offset.y
+        top, signs = self.rows.scroll_offset.y, grid.changed
         visible, current = grid.cached_rows(top, top + self.size.height), self._current_row()
         rows = [*visible, *([current] if isinstance(current, TableRow) and current not in visible else [])]
         body = {"rows": [{"key": list(row.key), "version": row.version} for row in rows]}
@@ -473,7 +473,7 @@ class TableView(ConsoleScreen):
         known_rows: dict[int, TableRow] = {}  # Rows for the next key, until the list has fetched them again.
         for row, state in zip(rows, answer["rows"], strict=True):
             if mark_changes and state["state"] == "changed":
-                grid.changed[row.key] = "changed"
+                signs[row.key] = "changed"
             if (position := state["position"]) is None:
                 continue
             index = position + len(grid.draft.new)

@@ -13,6 +13,7 @@ from screens.tables import table_view
 from screens.tables.dialogs import Conflicts, TextScreen
 from screens.tables.grid import RowQuery
 from tests.screens.tables.tables_tab import Shop, Tables, tables
+from tests.support.screens import idle
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 Snapshot = Callable[[App[Any]], None]
@@ -198,9 +199,39 @@ async def test_applied_edit_of_a_row_that_others_changed_removes_its_sign(people
         await ui.write("mine")
         await asyncio.to_thread(people.sql, "update people set name = 'theirs' where id = 1")
         await ui.shows("⟳")
-        await ui.press("ctrl+s", "m")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: isinstance(ui.app.screen, Conflicts))
+        await ui.press("m")
         await ui.until(lambda: ui.screen.pending == 0)
         await ui.hides("⟳")
+
+
+async def test_poll_that_sees_an_own_edit_does_not_mark_it(
+    people: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("mine")
+        call, polled, applied = ui.screen.client.call, asyncio.Event(), asyncio.Event()
+
+        async def late(method: str, path: str, *arguments: Any, **options: Any) -> Any:
+            answer = await call(method, path, *arguments, **options)
+            if path == "/rows":
+                await polled.wait()
+            elif path.endswith("/refresh") and not polled.is_set():
+                polled.set()
+                await applied.wait()
+            return answer
+
+        monkeypatch.setattr(ui.screen.client, "call", late)
+        await ui.pilot.press("ctrl+s")
+        async with asyncio.timeout(60):
+            await polled.wait()
+        await ui.until(lambda: ui.screen.pending == 0)
+        applied.set()
+        await idle(ui.pilot)
+        assert "⟳" not in ui.text
+        assert (await names(people))[0] == "mine"
 
 
 async def test_edits_applied_while_the_table_is_opened_again_are_no_longer_pending(people: Shop) -> None:
