@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.waiting import is_running, until
+
 SECONDS = 60.0
 SHELL = "shell$"
 """The prompt of the shell in which the program runs."""
@@ -107,21 +109,12 @@ def terminal(
         opened.keys("Enter")
         yield opened
     finally:
-        programs: list[str] = []
+        programs: list[int] = []
         with contextlib.suppress(AssertionError, OSError):  # The window may have been closed.
             shell = opened.output("#{pane_pid}")
-            programs = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+            programs = [*map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())]
         if server is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(server, signal.SIGTERM)
-        end = time.monotonic() + SECONDS
-        while any(_runs(program) for program in programs) and time.monotonic() < end:
-            time.sleep(0.05)
         shutil.rmtree(place)
-
-
-def _runs(program: str) -> bool:
-    try:
-        return Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        until(lambda: not any(map(is_running, programs)), SECONDS)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,6 +17,14 @@ def until(holds: Callable[[], T], seconds: float = 60.0, *, pause: float = 0.01)
         assert time.monotonic() < end
         never.wait(pause)
     return value
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def arrived_singly(times: Sequence[float], seconds: float) -> bool:

@@ -18,7 +18,7 @@ from engine.wasm_binary import section, vector
 from tests.conformance.guest import Guest
 from tests.engine.wasm import text_guest
 from tests.engine.wasm.bombs import BOMBS
-from tests.support.waiting import until
+from tests.support.waiting import is_running, until
 
 _STARTER = """
 import asyncio, sys
@@ -122,14 +122,7 @@ def test_compiler_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         running = until(lambda: children.read_text().split())
         time.sleep(1)
         starter.send_signal(signal.SIGKILL)
-    until(lambda: not any(_exists(int(pid)) for pid in running))
-
-
-def _exists(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    until(lambda: not any(is_running(int(pid)) for pid in running))
 
 
 def test_compilations_wait_for_a_slot(tmp_path: Path) -> None:
