@@ -10,8 +10,8 @@ from engine.wasm.execution.pool import Pool
 
 PAUSE_SECONDS = 0.05
 """How often a run that waits looks for requests that wait."""
-TURN_SECONDS = 0.001
-"""Pause before each run begins, for requests of clients: many runs that begin at once would delay them."""
+TURN_SECONDS = 0.004
+"""Pause before each run begins: most runs compute for less, so that a request of a client waits for one."""
 
 
 class BackgroundShare:
@@ -39,8 +39,7 @@ class BackgroundShare:
         while not self.free(project):
             self._ended.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(PAUSE_SECONDS):
-                    await self._ended.wait()
+                await asyncio.wait_for(self._ended.wait(), PAUSE_SECONDS)
         self._running[project] += 1
         try:
             async with self._turn:

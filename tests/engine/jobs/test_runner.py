@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import SvcError
-from engine.http.exchange import MemoryExchange
+from engine.http.exchange import MemoryExchange, Request
 from engine.job_store import Ended, StoredJob
 from engine.jobs.runner import AT_ONCE
 from engine.manifest.model import Project, Resource
@@ -577,5 +577,16 @@ def test_background_runs_begin_one_by_one_between_requests() -> None:
             await asyncio.sleep(0)
             between.append(begun - before)
         assert begun == 9 and max(between) == 1
+
+    asyncio.run(test())
+
+
+def test_response_without_a_client_leaves_a_turn_to_others() -> None:
+    async def test() -> None:
+        head = Request(method="GET", scheme="http", path="/", query=b"", headers=[])
+        other = asyncio.create_task(asyncio.sleep(0))
+        await asyncio.sleep(0)
+        await MemoryExchange(head).send_body(b"done", end=True)
+        assert other.done()
 
     asyncio.run(test())
