@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.plan import ROW_FORMS, RowForm
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.replication.entry import Origin
+from doors.tables.replication.entry import UNKNOWN, Origin
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decode, json_mistake
 from engine.door import DoorRequest, DoorResponse, DoorTables
@@ -55,7 +55,7 @@ class SqlRequest(NamedTuple):
     """Whether a read may miss the last writes of other nodes of a fleet; None: as those of its resource."""
     idempotency_key: str = ""
     """If not empty, the answer to a write is stored, and a repeated request gets it."""
-    origin: Origin = Origin()
+    origin: Origin = UNKNOWN
     trusted: bool = False
     """Whether svc itself asks: its SQL can use the tables of Doors."""
     tables: DoorTables | None = None
@@ -95,7 +95,9 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
     if call is not None and (capture := call.capture) is not None:
         capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
     stale_ok, key = _options(document, form)
-    origin = Origin("request", request.caller.deployment, requests=(request.caller.request_id,))
+    origin = UNKNOWN
+    if kind != "query":
+        origin = Origin("request", request.caller.deployment, requests=(request.caller.request_id,))
     # Digests for idempotency keys have the type of this sequence in their text.
     statements = _statements(document) if kind == "batch" else (_statement(document, form),)
     if call is not None:

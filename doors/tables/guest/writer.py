@@ -214,13 +214,11 @@ class Writer:
                 # Its error rolled back the other requests, so they run again.
                 self._run_each([each for each in group if each is not work])
                 return
-        problem = self._commit()
-        if problem is None:
-            return
-        if len(group) > 1:
-            self._run_each(group)
-        else:
-            group[0].answer = problem
+        if (problem := self._commit()) is not None:
+            if len(group) > 1:
+                self._run_each(group)
+            else:
+                group[0].answer = problem
 
     def _run_each(self, group: Sequence[_QueuedWrite]) -> None:
         for number, work in enumerate(group, 1):
