@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from engine.files.descriptors import share_of_files
+from engine.files.reserve import share_of_files
 
 THREADS = 4
 IDLE_SECONDS = 60.0

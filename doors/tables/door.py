@@ -29,8 +29,7 @@ from doors.tables.sqlite.owner import measure
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
 from engine.fair_threads import FairThreads
-from engine.files.descriptors import share_of_files
-from engine.files.reserve import shortage
+from engine.files.reserve import share_of_files, shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 from engine.files.write_ahead_log import lost_commits
 from engine.grant import Grant

@@ -1,9 +1,15 @@
 """An SQLite database file with its side files, which belong together."""
 
+import itertools
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+
+from engine.errors import SvcError
+from engine.files.atomic import locked_folder
 
 _PIECE_BYTES = 1 << 20
 _PARTS = ("", "-wal", "-shm", "-journal")
@@ -46,3 +52,26 @@ def remove_database(path: Path) -> None:
     """Remove a database file and its side files, as far as they exist. Raises OSError."""
     for file in _files(path):
         file.unlink(missing_ok=True)
+
+
+def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool]) -> Path | None:
+    """Rename a corrupt SQLite file and its side files; return the new path.
+
+    Calls `is_corrupt(path)` under an exclusive lock on the folder. Returns `None` if the file is not corrupt:
+    another process may have replaced it. `name` describes the file in the error. Raises `SvcError`, and
+    any error of `is_corrupt`.
+    """
+    try:
+        with locked_folder(path.parent):
+            if not is_corrupt(path):
+                return None
+            stamp = time.strftime("%Y%m%dT%H%M%S")
+            names = (f"{path.stem}-damaged-{stamp}-{number}{path.suffix}" for number in itertools.count(1))
+            destination = next(free for free in map(path.with_name, names) if not free.exists())
+            move_database(path, destination)
+            return destination
+    except OSError as error:
+        raise SvcError(
+            f"cannot move the corrupt {name} {path}: {error.strerror}",
+            "Move the file away to start with an empty one.",
+        ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.eager import in_task
 from engine.errors import SvcError, internal_error
-from engine.files.descriptors import share_of_files
+from engine.files.reserve import share_of_files
 
 if TYPE_CHECKING:
     from engine.gateway.routes import BuiltVersion

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from engine.files.descriptors import fd_limit
+from engine.files.reserve import fd_limit
 from engine.http import timeouts
 from engine.http.connection_limits import ConnectionLimiter, client_key
 

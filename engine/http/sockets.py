@@ -6,7 +6,7 @@ import resource
 import socket
 
 from engine.errors import SvcError
-from engine.files.descriptors import MAX_OPEN_FILES
+from engine.files.reserve import MAX_OPEN_FILES
 
 BACKLOG = 1024
 _PORTS_TRIED = 50

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SvcError
-from engine.files.quarantine import quarantine_database
+from engine.files.database_files import quarantine_database
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus

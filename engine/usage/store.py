@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.files.quarantine import quarantine_database
+from engine.files.database_files import quarantine_database
 from engine.files.sqlite_file import SqliteFile
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus

@@ -356,7 +356,8 @@ async def _copy(
 ) -> Rescued:
     log = await _tables_log(served, bucket)
     entries, values = (JetStream(bucket.connection, name, bucket.namespace) for name in (STREAM, VALUES))
-    contact, changed = await entries.last_stored(">"), await values.last_stored(">")
+    changed = await values.last_stored(">")
+    contact = max(changed, await entries.last_stored(">"), key=lambda time: time.removesuffix("Z"))
     async with aclosing(FolderBucket(target, RESCUE)) as folder:
         report = await copy_storage(served, bucket, folder, progress)
     tables, newer = {name: await entries.last_stored(token(name)) for name in await log.names()}, []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.files.descriptors import fd_limit
+from engine.files.reserve import fd_limit
 from engine.http import acceptor, timeouts
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import ConnectionLimiter
