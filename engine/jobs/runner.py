@@ -39,7 +39,7 @@ FLEET_SECONDS = 1.0
 """How often a node looks for another one that is lost, whose jobs it runs."""
 BUSY_SECONDS = 0.1
 GATHER_SECONDS = 0.02
-"""How long other tries may end after one, so that the next ones are claimed together."""
+"""Tries that end within this time are stored together, and the next ones are claimed then."""
 RETRY_SECONDS = 5.0
 """Pause after the tables failed."""
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 3600.0
@@ -106,8 +106,7 @@ class JobRunner:
         self._due.pop(project, None)
         self._known.discard(project)
         self._failures.pop(project, None)
-        claiming = {self._active[project]} if project in self._active else set()
-        await cancel(claiming | self._tries.pop(project, set()))
+        await cancel([*filter(None, [self._active.get(project)]), *self._tries.pop(project, ())])
 
     @property
     def _stopping(self) -> bool:
@@ -208,6 +207,7 @@ class JobRunner:
             _log.exception("a try of the job %s of %s failed", job.id, name)
             ended = self._failed(name, job, request, f"an error in svc: {error}")
         failure = ""
+        await asyncio.sleep(GATHER_SECONDS - time.monotonic() % GATHER_SECONDS)
         while ended is not None:
             try:
                 await store.end(self._owner, ended)
@@ -220,7 +220,7 @@ class JobRunner:
                 break  # The claim ends by itself, and the job runs again.
             await asyncio.sleep(RETRY_SECONDS)
         if not self._stopping:
-            self._plan(name, self._clock() + GATHER_SECONDS)
+            self._plan(name, self._clock())
 
     async def _outcome(self, name: str, store: JobStore, job: StoredJob, request: str) -> Ended | None:
         if job.tries > job.max_tries:
