@@ -20,7 +20,7 @@ from tests.engine.fleet.cluster import free_addresses
 from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.faults.faulty_fleet import FaultyFleet
 from tests.support.service import Server, run, svc
-from tests.support.waiting import until
+from tests.support.waiting import is_running, until
 
 pytestmark = pytest.mark.slow(seconds=60)
 LAST = "INSERT INTO entries VALUES (9, 'last') ON CONFLICT DO NOTHING"
@@ -56,14 +56,6 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def is_gone(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 def test_rescue_refuses_while_other_keepers_run(machines: Machines) -> None:
     for number in (1, 2, 3):
         assert machines.write(number, INSERT, f"through {number}").status_code == 200
@@ -87,10 +79,10 @@ def test_fleet_that_lost_two_machines_becomes_a_service(machines: Machines) -> N
         until(lambda: machines.write(1, LAST).status_code == 200)  # An election may be necessary.
         assert machines.rows(3, TEXTS)[-1] == {"text": "last"}
         machines.kill(1, 2, 3)
-        until(lambda: all(map(is_gone, servers[:2])))
+        until(lambda: not any(map(is_running, servers[:2])))
     finally:
         os.kill(servers[2], signal.SIGCONT)
-    until(lambda: is_gone(servers[2]))
+    until(lambda: not is_running(servers[2]))
     data, target = machines.folder(3), machines.root / "rescued ü"
     before = contents(data)
     done = rescue(machines, data, target, "--json")
