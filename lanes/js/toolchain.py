@@ -100,7 +100,8 @@ WORLDS = {"service": _GLUE, "loader": _GLUE + "  import svc:dev/script@0.1.0;\n"
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
 _DOORS_WIT = (
     "package svc:doors@0.1.0;\n\ninterface call {\n"
-    "  ask: func(door: string, path: string, body: string) -> option<tuple<u16, string>>;\n}\n"
+    "  ask: func(door: string, path: string, body: string) -> option<tuple<u16, string>>;\n"
+    "  start: func(door: string, path: string, body: string) -> option<tuple<u16, string>>;\n}\n"
 )
 _WIT_PACKAGES = ("cli", "clocks", "filesystem", "http", "io", "random", "sockets")
 _WIT_VERSION = "0.2.10"

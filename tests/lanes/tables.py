@@ -85,6 +85,21 @@ class Guests:
 
         return self._serve(requests, environment)
 
+    def ask_while_locked(self, target: str) -> Answer:
+        """Ask with a lock on the database that ends when the program sends the first part of the response."""
+        lock = apsw.Connection(str(self._place.folder / "tables.db"))
+
+        async def release() -> None:
+            if lock.in_transaction:
+                lock.execute("rollback")
+
+        async def request(guest: Guest) -> Answer:
+            await Client().call(guest, "/nulls")  # The first write needs the file alone.
+            lock.execute("begin immediate")
+            return await Client(pause=release).call(guest, target)
+
+        return self._serve(request, ENDPOINT)
+
     def garbage(self, target: str) -> int:
         """Return how many objects of ten requests only the garbage collector frees."""
 

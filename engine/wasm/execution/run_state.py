@@ -161,6 +161,8 @@ class RunState:
         self.pending: dict[int, Any] = {}
         self.watches: dict[str, Any] = {}
         """Responses that wait for the client's disconnect, by path."""
+        self.later: dict[int, Any] = {}
+        """Responses of Doors that the guest asks for when it wants to wait, by key."""
         self.disconnected = False
         self.head: ResponseHead | None = None
         self.refused: Any = None
@@ -249,3 +251,4 @@ class RunState:
         self.outputs.clear()
         self.pending.clear()
         self.watches.clear()
+        self.later.clear()

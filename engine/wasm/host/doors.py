@@ -4,65 +4,56 @@ An equivalent `wasi:http` request takes several host calls. Both paths use the s
 rules and caller identity are the same.
 """
 
-import asyncio
-
 from engine.door import DOMAIN, DoorResponse
 from engine.wasm.capi.host_functions import Suspend, host
-from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState, Trap
-from engine.wasm.host.requests import MAX_DESCRIPTION_CHARS
-from engine.wasm.outbound.messages import (
-    FutureResponse,
-    IncomingResponse,
-    OutgoingRequest,
-    RequestRefused,
-    is_path,
-)
+from engine.wasm.host.requests import CLIENT, LATER, MAX_DESCRIPTION_CHARS
+from engine.wasm.outbound.messages import ErrorCode, FutureResponse, IncomingResponse
 
 DoorAnswer = tuple[int, bytes] | None
 _ALL_BYTES = 1 << 31
+PATIENCE_NS = 10_000_000
+"""How long `start` waits for an answer: longer than most commits."""
 
 
 @host("ask", interface="svc:doors/call", blocking=True)
 def ask(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | Suspend:
-    """Post a text to a Door; return the status and the response text, or `None` if the request failed."""
+    """Post a text to a Door; return the status and the response text, or `None` without an answer."""
+    answer = _post(run, door, path, body)
+    if not isinstance(answer, FutureResponse):
+        return answer
+    return Suspend([answer], lambda: _received(answer.result))
+
+
+@host("start", interface="svc:doors/call", blocking=True)
+def start(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | Suspend:
+    """Post a text as `ask`; after `PATIENCE_NS`, return 0 and the URL that is answered with the response.
+
+    `None` means that the Door was not called, so that the request can be sent again.
+    """
+    answer = _post(run, door, path, body)
+    if not isinstance(answer, FutureResponse):
+        return answer
+    future = answer
+
+    def finish() -> DoorAnswer:
+        if (received := _received(future.result)) is not None:
+            return received
+        key = max(run.later, default=-1) + 1
+        run.later[key] = future
+        return 0, f"http://{CLIENT}{LATER}?{key}".encode()
+
+    return Suspend([future], finish, run.now() + PATIENCE_NS)
+
+
+def _post(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | FutureResponse:
     name, target = door.decode(), path.decode()
     run.last_call = f"POST http://{name}.{DOMAIN}{target}"[:MAX_DESCRIPTION_CHARS]
-    if _on_loop():
-        answer: DoorResponse | FutureResponse | None = run.call_door(run, name, target, body)
-        if isinstance(answer, DoorResponse):
-            return answer.status, _text(answer.body)
-        if answer is not None:
-            return Suspend([answer], lambda: _future_answer(answer))
-    if not is_path(target):
-        return None
-    content = OutputBuffer()
-    content.put(body)
-    content.finished = True
-    request = OutgoingRequest(
-        method="POST", scheme="http", authority=f"{name}.{DOMAIN}", path=target, headers=[], body=content
-    )
-    future = FutureResponse()
-    run.waiting += 1
-    try:
-        run.fetch(run, request, future)
-    except RequestRefused:
-        run.waiting -= 1
-        return None
-    return Suspend([future], lambda: _future_answer(future))
+    answer: DoorResponse | FutureResponse | None = run.call_door(run, name, target, body)
+    return (answer.status, _text(answer.body)) if isinstance(answer, DoorResponse) else answer
 
 
-def _on_loop() -> bool:
-    """Return whether this is the event loop's thread; guests that compute for long run in others."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _future_answer(future: FutureResponse) -> DoorAnswer:
-    result = future.result
+def _received(result: IncomingResponse | ErrorCode | None) -> DoorAnswer:
     if not isinstance(result, IncomingResponse):
         return None
     return result.status, _text(result.body.take(_ALL_BYTES))

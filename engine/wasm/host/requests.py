@@ -27,6 +27,8 @@ IDLE = "/idle"
 """With this path, they are too, and the answer is 404 as soon as the guest waits for nothing else."""
 FAILURE = "/failure"
 """With this path and an origin as the query, the answer has the error code of the last failed call to it."""
+LATER = "/later"
+"""With this path and a key of `RunState.later` as the query, the answer is that of the Door."""
 
 
 @host("fetch")
@@ -64,11 +66,14 @@ def fetch(run: RunState, text: bytes) -> bytes:
 
 
 def _watch(run: RunState, channel: int, path: str) -> None:
-    path, _, origin = path.partition("?")
+    path, _, query = path.partition("?")
+    if path == LATER and query.isdecimal() and int(query) in run.later:
+        run.pending[channel] = run.later.pop(int(query))
+        return
     if path == FAILURE:
         answer = run.pending[channel] = FutureResponse()
         run.waiting += 1
-        code = run.failures.get(origin, "").encode()
+        code = run.failures.get(query, "").encode()
         answer.settle(run, IncomingResponse(HTTPStatus.OK, [(b"code", code)], InputBuffer(ended=True)))
         return
     path = path if path in (DISCARDING, IDLE) else "/"

@@ -83,7 +83,7 @@ class DoorRouter:
         run.on_loop(call.advance)
 
     def call(self, run: RunState, name: str, path: str, body: bytes) -> DoorResponse | FutureResponse | None:
-        """Post to a Door from the event loop's thread; most responses are available on return.
+        """Post to a Door; most responses are available on return, on the event loop's thread.
 
         Returns `None`, without calling the Door, if the request is invalid or over a limit; `fetch` reports
         the reason.
@@ -95,12 +95,16 @@ class DoorRouter:
         if len(run.tasks) >= MAX_CONCURRENT_REQUESTS or not (path.startswith("/") and is_path(path)):
             return None
         request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
-        answer = _invoke(run, host, door, request)
+        answer = _invoke(run, host, door, request) if _is_on_loop() else None
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureResponse()
         run.waiting += 1
-        _PendingResponse(run, host, None, future, request.call).deliver(answer)
+        pending = _PendingResponse(run, host, None, future, request.call)
+        if answer is None:
+            run.on_loop(lambda: pending.deliver(pending.invoke(door, request)))
+        else:
+            pending.deliver(answer)
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
@@ -116,6 +120,15 @@ class DoorRouter:
         caller = Caller(self._resource.name, request_id, trace, span, stale, deployment=self._deployment)
         run.caller = caller
         return caller
+
+
+def _is_on_loop() -> bool:
+    """Return whether this is the event loop's thread; guests that compute for long run in others."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _invoke(
@@ -187,6 +200,13 @@ class _PendingResponse:
     span: Call | None = None
     _: KW_ONLY
     _timer: asyncio.TimerHandle | None = None
+
+    def invoke(self, door: DoorBinding, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        """Call the Door outside of the polls that measure the guest's CPU time."""
+        self.span, began = request.call, thread_time_ns()
+        answer = _invoke(self._run, self._host, door, request)
+        self._run.door_cpu_ns += thread_time_ns() - began
+        return answer
 
     def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
         """Settle the future with a response, now or when it is available."""
@@ -307,11 +327,8 @@ class _DoorCall:
         request = _begin_call(
             self._run, self._caller, self._method, self._host, target, headers, body, stream
         )
-        self._pending.span = request.call
         self._parts.clear()
-        began = thread_time_ns()
-        answer = _invoke(self._run, self._host, self._door, request)
-        self._run.door_cpu_ns += thread_time_ns() - began  # No poll of the guest measures it.
+        answer = self._pending.invoke(self._door, request)
         if stream is not None and not isinstance(answer, DoorResponse):
             answer = self._with_rest_discarded(answer)
         self._pending.deliver(answer)

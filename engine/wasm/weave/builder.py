@@ -156,7 +156,10 @@ HOST: Mapping[str, Signature] = {
 DIRECT_INTERFACES: Mapping[str, tuple[str, Mapping[str, Signature]]] = {
     "svc:doors/call": (
         "0.1.0",
-        {"ask": Signature(("string", "string", "string"), ("option", ("tuple", "u16", "string")))},
+        dict.fromkeys(
+            ("ask", "start"),
+            Signature(("string", "string", "string"), ("option", ("tuple", "u16", "string"))),
+        ),
     ),
     "svc:dev/script": ("0.1.0", {"source": Signature((), "string")}),
 }

@@ -1,5 +1,5 @@
 // The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
-import { ask } from 'svc:doors/call@0.1.0';
+import { ask, start } from 'svc:doors/call@0.1.0';
 import './console.js';
 import './caches.js';
 import './crypto/subtle.js';
@@ -21,8 +21,9 @@ import { svcEnv } from './process.js';
 import { svcSendable } from './response.js';
 import { svcFlush } from './telemetry.js';
 
-// Doors, for '@svc/guest' and compat/crypto.cjs.
+// Doors, for compat/crypto.cjs and '@svc/guest'. Those of the library answer requests only: a deploy build has none.
 globalThis[Symbol.for('svc.doors')] = ask;
+globalThis[Symbol.for('svc.start')] = (...call) => (svcCurrent.request ? start(...call) : null);
 
 export function svcCheck(app, entry) {
   if (typeof app?.fetch !== 'function') {

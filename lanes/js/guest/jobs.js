@@ -1,7 +1,7 @@
 // `jobs` of '@svc/guest': requests that svc sends later. Types and documentation are in svc-guest.d.ts.
+import { documentOf, post } from './door.js';
 import { sql as statement } from './tables.js';
 
-const encoder = new TextEncoder();
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400 };
 const OPTIONS = new Set(['resource', 'delay', 'key', 'maxTries']);
 
@@ -36,14 +36,10 @@ function jobOf(path, body, options) {
   return { path, bytes, text, resource, delay_s: seconds(delay), key, max_tries: maxTries };
 }
 
-// `document` is JSON.
 async function ask(operation, document) {
-  const endpoint = globalThis.process?.env?.SVC_JOBS_ENDPOINT;
-  if (!endpoint) throw new Error('SVC_JOBS_ENDPOINT is not set: this program is not hosted by svc');
-  const body = encoder.encode(document);
-  const response = await fetch(`${endpoint}/v1/${operation}`, { method: 'POST', body });
-  const answer = await response.json().catch(() => ({}));
-  if (response.status !== 200) throw new JobsError(response.status, answer);
+  const [status, text] = await post('jobs', `/v1/${operation}`, document);
+  const answer = documentOf(text);
+  if (status !== 200) throw new JobsError(status, answer);
   return answer;
 }
 

@@ -1,24 +1,20 @@
 // `password` of '@svc/guest': Argon2id by the crypto Door. Types and documentation are in svc-guest.d.ts.
-const DOORS = Symbol.for('svc.doors');
+import { documentOf, post } from './door.js';
 
-function ask(operation, members) {
-  const call = globalThis[DOORS];
-  if (!call || !globalThis.process?.env?.SVC_CRYPTO_ENDPOINT) {
-    throw new Error('SVC_CRYPTO_ENDPOINT is not set: this program is not hosted by svc');
-  }
+async function ask(operation, members) {
   for (const [name, value] of Object.entries(members)) {
     if (typeof value !== 'string') throw new TypeError(`the ${name} is of type ${typeof value}, not a string`);
   }
-  const [status, text] = call('crypto', `/v1/password/${operation}`, JSON.stringify(members)) ?? [503, '{}'];
-  const answer = JSON.parse(text);
-  if (status !== 200) throw new Error(answer.detail ?? 'too many calls are in progress');
+  const [status, text] = await post('crypto', `/v1/password/${operation}`, JSON.stringify(members));
+  const answer = documentOf(text);
+  if (status !== 200) throw new Error(answer.detail ?? `the response has status ${status}`);
   return answer;
 }
 
 export async function hash(password) {
-  return ask('hash', { password }).hash;
+  return (await ask('hash', { password })).hash;
 }
 
 export async function verify(password, hash) {
-  return ask('verify', { password, hash }).valid;
+  return (await ask('verify', { password, hash })).valid;
 }

@@ -1,7 +1,7 @@
 // The requests of `tables` and `d1` to the tables Door.
-const encoder = new TextEncoder();
+import { call, documentOf, post } from './door.js';
+
 const LONG = /\d{16}/;
-const DOORS = Symbol.for('svc.doors');
 
 export class TablesError extends Error {
   constructor(status, problem) {
@@ -15,38 +15,19 @@ export class TablesError extends Error {
   }
 }
 
-// Read once: each access to the environment passes a proxy.
-let endpoint;
-function hosted() {
-  endpoint ||= globalThis.process?.env?.SVC_TABLES_ENDPOINT;
-  if (!endpoint) throw new Error('SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc');
-  return endpoint;
-}
-
-// A read. Hosted, it is one call of the host, which is faster than starting a fetch; a program may do nothing
-// else meanwhile. Its text comes without an await, which is a turn of the engine's own, or else as a promise.
+// The text of a read, or a promise of it: an await is a turn of the engine's own.
 export function query(body) {
-  hosted();
-  const quick = globalThis[DOORS]?.('tables', '/v1/query', body);
-  return quick ? answered(quick[0], quick[1]) : ask('query', body);
+  const answer = call('tables', '/v1/query', body);
+  return Array.isArray(answer) ? answered(answer) : answer.then(answered);
 }
 
-// Writes, and reads without the direct call, use fetch().
-export async function ask(path, body) {
-  // Bytes, since a text would get a content type: each header is a call of the host.
-  const answer = await fetch(`${hosted()}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
-  return answered(answer.status, await answer.text());
+export async function ask(operation, body) {
+  return answered(await post('tables', `/v1/${operation}`, body));
 }
 
-function answered(status, text) {
+function answered([status, text]) {
   if (status === 200) return text;
-  let problem = {};
-  try {
-    problem = JSON.parse(text);
-  } catch {
-    // A response that is not a document is described by its status.
-  }
-  throw new TablesError(status, problem);
+  throw new TablesError(status, documentOf(text));
 }
 
 // An integer beyond the safe range of a number becomes a bigint. Few texts contain one: the others are parsed faster.

@@ -1,4 +1,4 @@
-import { d1, json, password, tables } from '@svc/guest';
+import { d1, json, password, stream, tables } from '@svc/guest';
 
 const BYTES = new Uint8Array([0, 255, 16]);
 const MOMENT = new Date('2026-01-31T12:34:56.789Z');
@@ -104,6 +104,28 @@ function unfit() {
   ]);
 }
 
+const add = (name) => tables.exec`insert into users (name) values (${name})`;
+
+async function together() {
+  const added = await Promise.all(['ada', 'bob', 'eve'].map(add));
+  return added.map(({ lastId }) => lastId);
+}
+
+// The loop takes so long that the program continues in a worker thread.
+async function afterLoop() {
+  for (let count = 0; count < 2_000_000; count++);
+  const [{ lastId }, error] = [await add('ada'), await failure(add('ada'))];
+  return [lastId, error.code, (await tables.query`select name from users`).length];
+}
+
+function waiting() {
+  return stream(async (write) => {
+    await write('first ');
+    const { lastId } = await add('ada');
+    await write(`${lastId} ${(await tables.query`select name from users`).length}`);
+  });
+}
+
 async function results() {
   const insert = d1.prepare('insert into users (name, age) values (?, ?)');
   const { success, results: none, meta } = await insert.bind('ada', 36).run();
@@ -165,12 +187,16 @@ const ROUTES = {
   '/unknown-option': () => failure(Promise.resolve().then(() => tables.withOptions({ stale_ok: true }))),
   '/errors': errors,
   '/unfit': unfit,
+  '/together': together,
+  '/after-loop': afterLoop,
+  '/waiting': waiting,
   '/d1': results,
   '/password': passwords,
 };
 
 export default {
   async fetch(request) {
-    return json(await ROUTES[new URL(request.url).pathname]());
+    const result = await ROUTES[new URL(request.url).pathname]();
+    return result instanceof Response ? result : json(result);
   },
 };
