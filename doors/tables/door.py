@@ -177,9 +177,10 @@ class ProjectTables:
     def _read(self, request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
         """Parse a request, and find the tables of a Door that it names. Raises `GuestProblem`."""
         parsed = read_request(request, stepwise=stepwise)
-        for tables in self._door.tables:
-            if any(tables.prefix in statement.sql for statement in parsed.statements):
-                return parsed._replace(tables=tables, on_committed=self._context.on_work)
+        for statement in parsed.statements:
+            for tables in self._door.tables:
+                if tables.prefix in statement.sql:
+                    return parsed._replace(tables=tables, on_committed=self._context.on_work)
         return parsed
 
     def _answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:

@@ -165,14 +165,16 @@ class GuestSession:
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
         most = MAX_TRUSTED_VALUE if self._authorizer.trusted else min(plan.max_value, self._max_value)
-        self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, most)
+        if most != self._max_value:
+            self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, most)
         try:
             if plan.collects and self._limit.memory is not None:
                 with self._limit.memory:
                     return self._rows(plan, statement, max_bytes)
             return self._rows(plan, statement, max_bytes)
         finally:
-            self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._max_value)
+            if most != self._max_value:
+                self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._max_value)
 
     def _rows(self, plan: Plan, statement: SqlStatement, max_bytes: int) -> bytes:
         row_format = plan.format(statement.rows, stored=statement.stored)

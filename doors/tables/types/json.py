@@ -24,8 +24,9 @@ def _plain(value: bytes | Verbatim) -> str:
     return marked(value) if isinstance(value, Verbatim) else encode_base64(value)
 
 
-_encoder = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=_plain
+# JSONEncoder.encode makes another one for each document, which takes half of the time of a row.
+_parts_of = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, _plain, json.encoder.encode_basestring, None, ":", ",", False, False, False
 )
 
 
@@ -79,11 +80,11 @@ def encode_rows(
 def encode(document: Any) -> bytes:
     """Return a document as JSON in UTF-8. Raises `RecursionError` when it is nested too deeply."""
     try:
-        text = _encoder.encode(document)
+        parts = _parts_of(document, 0)
     except ValueError:
-        text = _encoder.encode(_with_infinity(document))
+        parts = _parts_of(_with_infinity(document), 0)
     # The escape of half a surrogate pair, which is all that UTF-8 lacks, is its escape in JSON, too.
-    return unmarked(text).encode(errors="backslashreplace")
+    return unmarked("".join(parts)).encode(errors="backslashreplace")
 
 
 def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:
