@@ -21,7 +21,6 @@ from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.http import method_of, origin_of, receive, target_of, upload
 from engine.wasm.outbound.messages import (
-    MAX_CONCURRENT_REQUESTS,
     ErrorCode,
     FutureResponse,
     IncomingResponse,
@@ -85,14 +84,12 @@ class DoorRouter:
     def call(self, run: RunState, name: str, path: str, body: bytes) -> DoorResponse | FutureResponse | None:
         """Post to a Door; most responses are available on return, on the event loop's thread.
 
-        Returns `None`, without calling the Door, if the request is invalid or over a limit; `fetch` reports
-        the reason.
+        Returns `None`, without calling the Door, if the request is invalid or too large; `fetch` reports the
+        reason.
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if door is None or door.streams or len(body) > door.max_body:
-            return None
-        if len(run.tasks) >= MAX_CONCURRENT_REQUESTS or not (path.startswith("/") and is_path(path)):
+        if door is None or door.streams or len(body) > door.max_body or path[:1] != "/" or not is_path(path):
             return None
         request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
         answer = _invoke(run, host, door, request) if _is_on_loop() else None
