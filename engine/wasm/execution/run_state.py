@@ -165,6 +165,8 @@ class RunState:
         self.later: dict[str, Any] = {}
         """Responses of Doors that the guest asks for when it wants to wait, by key."""
         self.later_keys = count()
+        self.offloaded = False
+        """Whether the next poll, or the current one, is in a worker thread."""
         self.disconnected = False
         self.head: ResponseHead | None = None
         self.refused: Any = None

@@ -92,16 +92,13 @@ class DoorRouter:
         if door is None or door.streams or len(body) > door.max_body or path[:1] != "/" or not is_path(path):
             return None
         request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
-        answer = _invoke(run, host, door, request) if _is_on_loop() else None
+        answer = None if run.offloaded else _invoke(run, host, door, request)
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureResponse()
         run.waiting += 1
         pending = _PendingResponse(run, host, None, future, request.call)
-        if answer is None:
-            run.on_loop(lambda: pending.deliver(pending.invoke(door, request)))
-        else:
-            pending.deliver(answer)
+        run.on_loop(lambda: pending.deliver(answer or pending.invoke(door, request)))
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
@@ -117,15 +114,6 @@ class DoorRouter:
         caller = Caller(self._resource.name, request_id, trace, span, stale, deployment=self._deployment)
         run.caller = caller
         return caller
-
-
-def _is_on_loop() -> bool:
-    """Return whether this is the event loop's thread; guests that compute for long run in others."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _invoke(
