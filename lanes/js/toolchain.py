@@ -92,9 +92,9 @@ PACKAGES = ("package.json", "package-lock.json")
 MAX_ERROR_LINES = 8
 ROOM = "Free some space, or set SVC_HOME to a folder with 500 MB free."
 REPORTED_PACKAGES = ("@bytecodealliance/componentize-js", "esbuild")
-_GLUE = "".join(
-    f"  import {name};\n"
-    for name in ("wasi:cli/environment@0.2.10", "wasi:cli/exit@0.2.10", "svc:doors/call@0.1.0")
+_GLUE = (
+    "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
+    "  import wasi:clocks/monotonic-clock@0.2.10;\n  import svc:doors/call@0.1.0;\n"
 )
 WORLDS = {"service": _GLUE, "loader": _GLUE + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from engine.door import Caller, DoorRequest, DoorResponse
+from engine.wasm.execution.run_state import MAX_HELD_BYTES
 from engine.wasm.outbound.door_calls import DoorBinding
+from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS
 from tests.conformance.client import MILLISECOND, MOST, new_request, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
@@ -35,10 +37,14 @@ class Porch:
                 pass
         if request.path == "/later":
             return self._later(request)
+        if request.path == "/slow":
+            return self._later(request, 0.02)
         if request.path == "/seen":
             self.seen.set()
         if request.path == "/once-seen":
             return self._once_seen(request)
+        if request.path == "/large":
+            return self._after_a_turn(DoorResponse(200, bytes(MAX_HELD_BYTES + 1)))
         if request.path == "/never":
             return self._never()
         if request.path.startswith("/closed"):
@@ -46,8 +52,8 @@ class Porch:
             return closed if request.path == "/closed" else self._after_a_turn(closed)
         return DoorResponse(201, request.body.upper(), (("x-porch", b"yes"),))
 
-    async def _later(self, request: DoorRequest) -> DoorResponse:
-        await asyncio.sleep(0)
+    async def _later(self, request: DoorRequest, seconds: float = 0) -> DoorResponse:
+        await asyncio.sleep(seconds)
         return DoorResponse(200, request.body)
 
     async def _once_seen(self, request: DoorRequest) -> DoorResponse:
@@ -92,6 +98,12 @@ def posting(guest: Guest, path: str, *parts: bytes) -> tuple[Step, Step]:
 def reading(guest: Guest, response: Step) -> Step:
     source = guest.call("incoming-body.stream", guest.call("incoming-response.consume", response))
     return guest.call("input-stream.blocking-read", source, MOST)
+
+
+def read_later(guest: Guest, query: str, path: str = "/later") -> Step:
+    """Request a response from the host itself, and wait for it."""
+    request = new_request(guest, "client.svc.internal", path + query)
+    return take_response(guest, guest.call("outgoing-handler/handle", request, None))
 
 
 def test_door_receives_request_and_caller(host: Host, porch: Porch) -> None:
@@ -304,10 +316,7 @@ def test_door_can_be_called_in_a_host_call_that_ends_soon(host: Host, porch: Por
     later = guest.call("start", "porch", "/later", "two")
     waits = [guest.call("start", "porch", "/once-seen", text) for text in ("three", "four")]
     guest.call("ask", "porch", "/seen", "")
-    reads = []
-    for key in (1, 0):
-        url = new_request(guest, "client.svc.internal", f"/later?{key}")
-        reads.append(reading(guest, take_response(guest, guest.call("outgoing-handler/handle", url, None))))
+    reads = [reading(guest, read_later(guest, f"?{key}")) for key in (1, 0)]
     guest.answer(b"fine")
     answer = through(host, porch, guest)
     assert answer.body == b"fine"
@@ -315,6 +324,48 @@ def test_door_can_be_called_in_a_host_call_that_ends_soon(host: Host, porch: Por
     urls = [(0, f"http://client.svc.internal/later?{key}") for key in (0, 1)]
     assert [answer[each] for each in waits] == urls
     assert [answer[each] for each in reads] == [("ok", b"four"), ("ok", b"three")]
+
+
+def test_answer_of_a_door_that_comes_later_is_taken_once(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    first = guest.call("start", "porch", "/once-seen", "three")
+    guest.call("ask", "porch", "/seen", "")
+    taken = reading(guest, read_later(guest, "?0"))
+    second = guest.call("start", "porch", "/never", "")
+    again = [read_later(guest, query) for query in ("?0", "?2", "?" + "9" * 5000, "?-1", "")]
+    statuses = [guest.call("incoming-response.status", each) for each in again]
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer.body == b"fine" and answer[taken] == ("ok", b"three")
+    assert [answer[each][1][-1] for each in (first, second)] == ["0", "1"]
+    assert {answer[each] for each in statuses} == {404}
+
+
+def test_failure_of_an_answer_that_comes_later_has_a_code(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    large = guest.call("start", "porch", "/large", "")
+    failed = read_later(guest, "?0")
+    response = read_later(guest, "?http://client.svc.internal", path="/failure")
+    fields = guest.call("fields.entries", guest.call("incoming-response.headers", response))
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer.body == b"fine" and answer[large] == (0, "http://client.svc.internal/later?0")
+    assert answer[failed] == ("ok", ("err", "connection-limit-reached"))
+    assert answer[fields] == [("code", b"connection-limit-reached")]
+
+
+@pytest.mark.parametrize("function", ["ask", "start"])
+def test_one_host_call_is_answered_beside_the_maximum_of_requests(
+    host: Host, porch: Porch, function: str
+) -> None:
+    guest = Guest()
+    for _ in range(MAX_CONCURRENT_REQUESTS):
+        guest.call("outgoing-handler/handle", new_request(guest, PORCH, "/never"), None)
+    guest.call("ask", "porch", "/later", "")
+    text = guest.call(function, "porch", "/slow", "one")
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer.body == b"fine" and answer[text] == (200, "one")
 
 
 @pytest.mark.parametrize(

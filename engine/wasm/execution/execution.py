@@ -127,8 +127,6 @@ class Execution:
         self._program = program
         self._memory = memory
         self._release = release
-        self._offloaded = guest.usual_stretch.long
-        """Whether the next poll is in a worker thread."""
         self._has_begun = False
         """Whether guest code has run."""
         self._compute_ns = self._stretch_began_ns = 0
@@ -146,6 +144,7 @@ class Execution:
             call_door=guest.call_door,
             wake=self._wake,
         )
+        self._run.offloaded = guest.usual_stretch.long
         self._run.memory_limit = guest.resource.memory_limit_mb << 20
         self.deadline_ns = self._run.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None
@@ -274,7 +273,7 @@ class Execution:
                     self._waiter = None
             if self.reason is not None:
                 raise _Stopped
-            if self._offloaded:
+            if run.offloaded:
                 self._start_reading()
                 done = await self._poll_in_thread(invocation)
             else:
@@ -287,7 +286,7 @@ class Execution:
             computed_ns = self._compute_ns - self._stretch_began_ns
             if done or run.wait is not None:
                 usual.record(computed_ns)
-                self._stretch_began_ns, self._offloaded = self._compute_ns, usual.long
+                self._stretch_began_ns, run.offloaded = self._compute_ns, usual.long
             if done:
                 return
             if run.wait is not None:
@@ -297,7 +296,7 @@ class Execution:
                 if runner.turns.crowded:
                     await self._wait_for_turn()
             else:
-                self._offloaded = self._offloaded or computed_ns >= OFFLOAD_AFTER_NS
+                run.offloaded = run.offloaded or computed_ns >= OFFLOAD_AFTER_NS
 
     def _poll(self, invocation: Invocation) -> bool:
         """Poll once on this thread; return whether the invocation has completed."""

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal
 
 from engine.door import Caller, Session
@@ -161,8 +162,11 @@ class RunState:
         self.pending: dict[int, Any] = {}
         self.watches: dict[str, Any] = {}
         """Responses that wait for the client's disconnect, by path."""
-        self.later: dict[int, Any] = {}
+        self.later: dict[str, Any] = {}
         """Responses of Doors that the guest asks for when it wants to wait, by key."""
+        self.later_keys = count()
+        self.offloaded = False
+        """Whether the next poll, or the current one, is in a worker thread."""
         self.disconnected = False
         self.head: ResponseHead | None = None
         self.refused: Any = None

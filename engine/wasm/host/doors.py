@@ -8,7 +8,7 @@ from engine.door import DOMAIN, DoorResponse
 from engine.wasm.capi.host_functions import Suspend, host
 from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.host.requests import CLIENT, LATER, MAX_DESCRIPTION_CHARS
-from engine.wasm.outbound.messages import ErrorCode, FutureResponse, IncomingResponse
+from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS, FutureResponse, IncomingResponse
 
 DoorAnswer = tuple[int, bytes] | None
 _ALL_BYTES = 1 << 31
@@ -22,28 +22,30 @@ def ask(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | Su
     answer = _post(run, door, path, body)
     if not isinstance(answer, FutureResponse):
         return answer
-    return Suspend([answer], lambda: _received(answer.result))
+    return Suspend([answer], lambda: _received(answer))
 
 
 @host("start", interface="svc:doors/call", blocking=True)
 def start(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | Suspend:
     """Post a text as `ask`; after `PATIENCE_NS`, return 0 and the URL that is answered with the response.
 
-    `None` means that the Door was not called, so that the request can be sent again.
+    `None` means that the Door was not called, so that the request can be sent again. While a maximum of other
+    requests is in progress, it waits for the answer, as `ask` does.
     """
-    answer = _post(run, door, path, body)
-    if not isinstance(answer, FutureResponse):
-        return answer
-    future = answer
+    future = _post(run, door, path, body)
+    if not isinstance(future, FutureResponse):
+        return future
+    future.origin = f"http://{CLIENT}"
 
     def finish() -> DoorAnswer:
-        if (received := _received(future.result)) is not None:
+        if (received := _received(future)) is not None:
             return received
-        key = max(run.later, default=-1) + 1
+        key = str(next(run.later_keys))
         run.later[key] = future
-        return 0, f"http://{CLIENT}{LATER}?{key}".encode()
+        return 0, f"{future.origin}{LATER}?{key}".encode()
 
-    return Suspend([future], finish, run.now() + PATIENCE_NS)
+    is_full = len(run.tasks) >= MAX_CONCURRENT_REQUESTS
+    return Suspend([future], finish, None if is_full else run.now() + PATIENCE_NS)
 
 
 def _post(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | FutureResponse:
@@ -53,10 +55,10 @@ def _post(run: RunState, door: bytes, path: bytes, body: bytes) -> DoorAnswer | 
     return (answer.status, _text(answer.body)) if isinstance(answer, DoorResponse) else answer
 
 
-def _received(result: IncomingResponse | ErrorCode | None) -> DoorAnswer:
-    if not isinstance(result, IncomingResponse):
+def _received(future: FutureResponse) -> DoorAnswer:
+    if not isinstance(future.result, IncomingResponse):
         return None
-    return result.status, _text(result.body.take(_ALL_BYTES))
+    return future.result.status, _text(future.result.body.take(_ALL_BYTES))
 
 
 def _text(body: bytes) -> bytes:

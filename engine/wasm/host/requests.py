@@ -28,7 +28,7 @@ IDLE = "/idle"
 FAILURE = "/failure"
 """With this path and an origin as the query, the answer has the error code of the last failed call to it."""
 LATER = "/later"
-"""With this path and a key of `RunState.later` as the query, the answer is that of the Door."""
+"""With this path and a key of `RunState.later` as the query, the answer is that of the Door, once."""
 
 
 @host("fetch")
@@ -67,14 +67,15 @@ def fetch(run: RunState, text: bytes) -> bytes:
 
 def _watch(run: RunState, channel: int, path: str) -> None:
     path, _, query = path.partition("?")
-    if path == LATER and query.isdecimal() and int(query) in run.later:
-        run.pending[channel] = run.later.pop(int(query))
+    if path == LATER and query in run.later:
+        run.pending[channel] = run.later.pop(query)
         return
-    if path == FAILURE:
+    if path in (FAILURE, LATER):
         answer = run.pending[channel] = FutureResponse()
         run.waiting += 1
-        code = run.failures.get(query, "").encode()
-        answer.settle(run, IncomingResponse(HTTPStatus.OK, [(b"code", code)], InputBuffer(ended=True)))
+        status = HTTPStatus.OK if path == FAILURE else HTTPStatus.NOT_FOUND
+        fields = [(b"code", run.failures.get(query, "").encode())]
+        answer.settle(run, IncomingResponse(status, fields, InputBuffer(ended=True)))
         return
     path = path if path in (DISCARDING, IDLE) else "/"
     future = run.watches.get(path)

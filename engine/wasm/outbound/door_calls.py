@@ -21,7 +21,6 @@ from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.http import method_of, origin_of, receive, target_of, upload
 from engine.wasm.outbound.messages import (
-    MAX_CONCURRENT_REQUESTS,
     ErrorCode,
     FutureResponse,
     IncomingResponse,
@@ -85,26 +84,21 @@ class DoorRouter:
     def call(self, run: RunState, name: str, path: str, body: bytes) -> DoorResponse | FutureResponse | None:
         """Post to a Door; most responses are available on return, on the event loop's thread.
 
-        Returns `None`, without calling the Door, if the request is invalid or over a limit; `fetch` reports
-        the reason.
+        Returns `None`, without calling the Door, if the request is invalid or too large; `fetch` reports the
+        reason.
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if door is None or door.streams or len(body) > door.max_body:
-            return None
-        if len(run.tasks) >= MAX_CONCURRENT_REQUESTS or not (path.startswith("/") and is_path(path)):
+        if door is None or door.streams or len(body) > door.max_body or path[:1] != "/" or not is_path(path):
             return None
         request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
-        answer = _invoke(run, host, door, request) if _is_on_loop() else None
+        answer = None if run.offloaded else _invoke(run, host, door, request)
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureResponse()
         run.waiting += 1
         pending = _PendingResponse(run, host, None, future, request.call)
-        if answer is None:
-            run.on_loop(lambda: pending.deliver(pending.invoke(door, request)))
-        else:
-            pending.deliver(answer)
+        run.on_loop(lambda: pending.deliver(answer or pending.invoke(door, request)))
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
@@ -120,15 +114,6 @@ class DoorRouter:
         caller = Caller(self._resource.name, request_id, trace, span, stale, deployment=self._deployment)
         run.caller = caller
         return caller
-
-
-def _is_on_loop() -> bool:
-    """Return whether this is the event loop's thread; guests that compute for long run in others."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _invoke(

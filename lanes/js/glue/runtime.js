@@ -1,5 +1,6 @@
 // The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
 import { ask, start } from 'svc:doors/call@0.1.0';
+import { subscribeDuration } from 'wasi:clocks/monotonic-clock@0.2.10';
 import './console.js';
 import './caches.js';
 import './crypto/subtle.js';
@@ -23,7 +24,12 @@ import { svcFlush } from './telemetry.js';
 
 // Doors, for compat/crypto.cjs and '@svc/guest'. Those of the library answer requests only: a deploy build has none.
 globalThis[Symbol.for('svc.doors')] = ask;
-globalThis[Symbol.for('svc.start')] = (...call) => (svcCurrent.request ? start(...call) : null);
+globalThis[Symbol.for('svc.start')] = (...call) => {
+  if (!svcCurrent.request) return null;
+  const answer = start(...call);
+  subscribeDuration(0n)[Symbol.dispose](); // sets the clock, which does not see calls of Doors
+  return answer;
+};
 
 export function svcCheck(app, entry) {
   if (typeof app?.fetch !== 'function') {

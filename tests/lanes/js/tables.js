@@ -111,6 +111,12 @@ async function together() {
   return added.map(({ lastId }) => lastId);
 }
 
+async function duration() {
+  const start = performance.now();
+  await add('ada');
+  return performance.now() - start;
+}
+
 // The loop takes so long that the program continues in a worker thread.
 async function afterLoop() {
   for (let count = 0; count < 2_000_000; count++);
@@ -188,6 +194,7 @@ const ROUTES = {
   '/errors': errors,
   '/unfit': unfit,
   '/together': together,
+  '/duration': duration,
   '/after-loop': afterLoop,
   '/waiting': waiting,
   '/d1': results,

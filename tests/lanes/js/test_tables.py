@@ -53,6 +53,11 @@ def test_writes_that_begin_in_one_turn_wait_together(guests: Guests) -> None:
     assert guests.rows("select count(*) from users") == [(3,)]
 
 
+def test_clock_of_a_program_sees_the_time_of_a_write(guests: Guests) -> None:
+    """The clock of an instance is that of its last call of the host, or some nanoseconds later."""
+    assert guests.json("/duration") > 0.01
+
+
 def test_writes_of_a_program_that_computes_in_a_worker_thread_run_once(guests: Guests) -> None:
     assert guests.json("/after-loop") == [1, "constraint", 1]
 
