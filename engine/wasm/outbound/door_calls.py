@@ -14,7 +14,6 @@ from time import thread_time_ns
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Headers, OpenDoor, problem_response
 from engine.errors import SvcError
-from engine.manifest.egress import Origin
 from engine.manifest.model import Resource
 from engine.trace import Call
 from engine.wasm.execution.buffers import InputBuffer
@@ -76,7 +75,9 @@ class DoorRouter:
             return
         door = self._doors.get(origin.host)
         if door is None or (origin.scheme, origin.port) != ("http", 80):
-            run.notice("WARN", self._no_such_door(origin))
+            available = ", ".join(f"http://{each}" for each in self._doors) or "none"
+            why = f"it is not the address of a Door; available: {available}"
+            run.notice("WARN", f"a call to {origin} was denied: {why}")
             raise RequestRefused("HTTP-request-denied")
         call = _DoorCall(door, run, request, self._caller(run), future)
         run.on_loop(call.advance)
@@ -100,10 +101,6 @@ class DoorRouter:
         pending = _PendingResponse(run, host, None, future, request.call)
         run.on_loop(lambda: pending.deliver(answer or pending.invoke(door, request)))
         return future
-
-    def _no_such_door(self, origin: Origin) -> str:
-        available = ", ".join(f"http://{host}" for host in self._doors) or "none"
-        return f"a call to {origin} was denied: it is not the address of a Door; available: {available}"
 
     def _caller(self, run: RunState) -> Caller:
         if run.caller is not None:
@@ -176,11 +173,11 @@ def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse
 
 @dataclass(slots=True, eq=False)
 class _PendingResponse:
-    """A Door's response in progress, which settles the guest's future. Its timeout is in seconds."""
+    """A Door's response in progress, which settles the guest's future. Its timeout is in nanoseconds."""
 
     _run: RunState
     _host: str
-    _timeout: float | None
+    _timeout: int | None
     _future: FutureResponse
     span: Call | None = None
     _: KW_ONLY
@@ -203,7 +200,7 @@ class _PendingResponse:
         self._run.add_task(task)
         self._future.cancel = task.cancel
         if self._timeout is not None:
-            self._timer = task.get_loop().call_later(self._timeout, self._on_timeout, task)
+            self._timer = task.get_loop().call_later(self._timeout / 1e9, self._on_timeout, task)
 
     def _on_timeout(self, task: "asyncio.Future[DoorResponse]") -> None:
         task.cancel()
@@ -257,9 +254,7 @@ class _DoorCall:
     ) -> None:
         self._door, self._run, self._request, self._caller = door, run, request, by
         self._host, self._method = request.authority, method_of(request)
-        timeout = request.first_byte_timeout
-        patience = None if timeout is None else timeout / 1e9
-        self._pending = _PendingResponse(run, self._host, patience, future)
+        self._pending = _PendingResponse(run, self._host, request.first_byte_timeout, future)
         self._parts: list[bytes] = []
         self._size, self._invoked = 0, False
         if request.body is not None and not door.streams:
