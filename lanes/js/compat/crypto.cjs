@@ -20,7 +20,7 @@ function fail(message, code, Type = Error) {
 function call(operation, members) {
   if (!process.env.SVC_CRYPTO_ENDPOINT) fail(`crypto: ${operation} is not available while a module is loaded`, 'ERR_SVC_LOADING');
   const [status, text] = globalThis[Symbol.for('svc.doors')]('crypto', `/v1/${operation}`, JSON.stringify(members))
-    ?? [413, '{"detail": "crypto: the data is too long, or too many calls are in progress"}'];
+    ?? [413, '{"detail": "crypto: the data is too long"}'];
   const answer = JSON.parse(text);
   if (status !== 200) fail(answer.detail, 'ERR_CRYPTO_OPERATION_FAILED');
   return answer;

@@ -20,7 +20,7 @@ const DATA_MEMBER = '"data":"', DATA = `{${DATA_MEMBER}`, DATA_END = '"}';
 /** Return the text of an operation's answer. Throws DOMException. */
 function post(operation, body) {
   const answer = ask('crypto', `/v1/${operation}`, body);
-  if (!answer) svcRefuse('OperationError', `crypto: the data of ${operation} is too long, or too many calls are in progress`);
+  if (!answer) svcRefuse('OperationError', `crypto: the data of ${operation} is too long`);
   if (answer[0] === 200) return answer[1];
   const { code, detail } = fromJson(answer[1]);
   return svcRefuse(ERRORS[code] ?? 'OperationError', detail);
