@@ -23,11 +23,11 @@ from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordPage, TimelineFollower, select
-from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
+from engine.timeline.record import Document, searchable_document
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, noted_client, open_client
 from svc_tui.client.discovery import find_running
-from svc_tui.dev.request_log import record_line, request_line, stderr_text
+from svc_tui.dev.request_log import ended_ns, record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import age_seconds, clock
@@ -222,7 +222,7 @@ def remote_pages(
 
     The service applies `filters`, and `tail` unless there is a `pattern`.
     """
-    last = deque[StoredRecord](maxlen=tail) if pattern is not None and tail is not None else None
+    last = deque[Document](maxlen=tail) if pattern is not None and tail is not None else None
     params = {**filters, "tail": tail if last is None else None, "follow": "true" if follow else None}
     position: int | None = None
     connected = True
@@ -235,10 +235,9 @@ def remote_pages(
                         position, connected = line["position"], True
                         stdout.pause(0)  # exits once the reader has closed the pipe
                     elif "dropped" not in line:
-                        record = from_json(line)
-                        position = record.cursor
-                        if pattern is None or pattern.search(searchable(encode(record.record))):
-                            entries.append(record)
+                        position = line["cursor"]
+                        if pattern is None or pattern.search(searchable_document(line)):
+                            entries.append(line)
                     if last is not None:
                         last += entries
                         entries, last = ([*last], None) if "position" in line else ([], last)
@@ -269,7 +268,7 @@ class LogFormatter:
         self,
         *,
         dated: bool,
-        has_root: Callable[[RequestRecord], bool] = lambda span: True,
+        has_root: Callable[[Document], bool] = lambda span: True,
         today: Callable[[], date] = date.today,
     ) -> None:
         """`dated` writes the date into every line; otherwise each new day gets a heading.
@@ -280,26 +279,27 @@ class LogFormatter:
         self._dated = dated
         self._has_root = has_root
         self._day = None if dated else today()
-        self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
+        self._spans: OrderedDict[str, list[Document]] = OrderedDict()
         self._stderr: OrderedDict[str, str] = OrderedDict()
 
-    def lines(self, record: Record) -> Iterator[Styled]:
+    def lines(self, document: Document) -> Iterator[Styled]:
         """Yield the lines for the next record; inner spans wait for the root span of their request."""
-        if text := stderr_text(record):
+        request_id = document["request_id"]
+        if text := stderr_text(document):
             # The error of a request is not repeated if its stderr has it.
-            text = self._stderr.get(record.request_id, "") + text
-            self._stderr[record.request_id] = text[-MAX_STDERR:]
+            text = self._stderr.get(request_id, "") + text
+            self._stderr[request_id] = text[-MAX_STDERR:]
             if len(self._stderr) > MAX_PENDING:
                 self._stderr.popitem(last=False)
-        if not isinstance(record, RequestRecord):
-            yield from self._at(record.time_ns, lambda time: record_line(record, time, record.request_id))
+        if document["kind"] != "request":
+            yield from self._at(document, lambda time: record_line(document, time, request_id))
             return
-        spans = self._spans.pop(record.request_id, [])
-        spans.append(record)
-        if record.root or not self._has_root(record):
+        spans = self._spans.pop(request_id, [])
+        spans.append(document)
+        if document["root"] or not self._has_root(document):
             yield from self._request(spans)
             return
-        self._spans[record.request_id] = spans
+        self._spans[request_id] = spans
         if len(self._spans) > MAX_PENDING:
             yield from self._request(self._spans.popitem(last=False)[1])
 
@@ -308,13 +308,13 @@ class LogFormatter:
         while self._spans:
             yield from self._request(self._spans.popitem(last=False)[1])
 
-    def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
-        end_ns = spans[-1].time_ns + spans[-1].wall_ns
-        stderr = self._stderr.pop(spans[-1].request_id, "")
-        return self._at(end_ns, lambda time: request_line(spans, time, stderr))
+    def _request(self, spans: list[Document]) -> Iterator[Styled]:
+        stderr = self._stderr.pop(spans[-1]["request_id"], "")
+        return self._at(spans[-1], lambda time: request_line(spans, time, stderr))
 
-    def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
+    def _at(self, document: Document, line: Callable[[str], Styled]) -> Iterator[Styled]:
         """Yield a line with its time, after a heading if its day differs from the previous line's."""
+        time_ns = ended_ns(document)
         day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
         if self._dated:
             yield line(f"{day} {clock(time_ns)}")

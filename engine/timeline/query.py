@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
-from engine.timeline.record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
+from engine.timeline.record import SEVERITY_NUMBERS, Document, document, searchable
 from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
 
@@ -112,7 +112,7 @@ class RecordPage:
     records, or as many bytes, as it may have.
     """
 
-    entries: list[StoredRecord]
+    entries: list[Document]
     position: int
     dropped: int = 0
     more: bool = False
@@ -132,10 +132,17 @@ class CursorPage:
 
 
 class TimelineReader(TimelineDatabase):
-    """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`."""
+    """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`.
 
-    def __init__(self, path: Path) -> None:
+    `calls` are part of the documents of requests.
+    """
+
+    def __init__(self, path: Path, *, calls: bool = True) -> None:
         super().__init__(path, write=False)
+        self._calls = calls
+
+    def _document(self, row: Sequence[Any]) -> Document:
+        return document(row[0], row[1:-1], row[-1], calls=self._calls)
 
     def bounds(self) -> tuple[int, int]:
         """Return the first and last cursor; the last is below the first if the file has no records."""
@@ -160,7 +167,7 @@ class TimelineReader(TimelineDatabase):
         first, last = self._bounds()
         condition, values = record_filter.condition()
         sql = f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?"
-        records: list[StoredRecord] = []
+        records: list[Document] = []
         position, read, size, more = cursor, 0, 0, limit > 0
         while more and read < limit and size < max_bytes:
             chunk = min(limit - read, _CHUNK_RECORDS)
@@ -169,7 +176,7 @@ class TimelineReader(TimelineDatabase):
             for row in rows:
                 position, read, size = row[0], read + 1, size + text_bytes(row)
                 if record_filter.matches(row[1:-1]):
-                    records.append(_record(row))
+                    records.append(self._document(row))
                 if size >= max_bytes:
                     more = True
                     break
@@ -188,7 +195,7 @@ class TimelineReader(TimelineDatabase):
         after: int = 0,
         last: int | None = None,
         max_bytes: int = WINDOW_BYTES,
-    ) -> list[StoredRecord]:
+    ) -> list[Document]:
         """Return the last `count` matching records up to the cursor `last`, oldest first.
 
         Of more than `max_bytes` of text, only the last ones are returned.
@@ -199,7 +206,7 @@ class TimelineReader(TimelineDatabase):
             for end in range(len(cursors), 0, -_CHUNK_RECORDS)
         )
         rows = (row for part in parts for row in reversed(part))
-        return [_record(row) for row in _within(max_bytes, rows)][::-1]
+        return [self._document(row) for row in _within(max_bytes, rows)][::-1]
 
     def tail_cursors(
         self,
@@ -322,12 +329,7 @@ class TimelineReader(TimelineDatabase):
         ((offsets,),) = self.run(sql, (after, after, position, *values))
         return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
-    def between(self, first: int, last: int, max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
-        """Return the records from one cursor to another, both included, with up to `max_bytes` of text."""
-        records = self.after(first - 1, RecordFilter(), max(0, last - first + 1), max_bytes).entries
-        return [entry for entry in records if entry.cursor <= last]
-
-    def by_cursors(self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
+    def by_cursors(self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES) -> list[Document]:
         """Return the records at these cursors, in cursor order; removed ones are omitted.
 
         Records beyond `max_bytes` of text are omitted, too.
@@ -338,12 +340,12 @@ class TimelineReader(TimelineDatabase):
             self._rows(_AT, ordered[start : start + _CHUNK_RECORDS])
             for start in range(0, len(ordered), _CHUNK_RECORDS)
         )
-        return [_record(row) for row in _within(max_bytes, chain.from_iterable(parts))]
+        return [self._document(row) for row in _within(max_bytes, chain.from_iterable(parts))]
 
-    def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
+    def child_spans(self, requests: Sequence[str]) -> list[Document]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
         self.limit_time(READ_SECONDS)
-        return [_record(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
+        return [self._document(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
 
     def _rows(self, condition: str, values: Sequence[str | int]) -> list[Any]:
         sql = f"select {_COLUMNS} from record where {condition} order by cursor"
@@ -363,10 +365,6 @@ def of_node(node: str) -> tuple[str, str]:
     return ("node_cursor", "node <> '' and node = ?") if node else ("cursor", "node = ?")
 
 
-def _record(row: Sequence[Any]) -> StoredRecord:
-    return decode(row[0], row[1:-1], row[-1])
-
-
 def text_bytes(row: Sequence[Any]) -> int:
     """Return the approximate size of the texts of a record, given its cursor and the values of `FIELDS`."""
     return len(row[_BODY] or "") + len(row[_ATTRIBUTES] or "")
@@ -382,11 +380,11 @@ def _within(max_bytes: int, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[
         yield row
 
 
-def open_reader(path: Path) -> TimelineReader | None:
+def open_reader(path: Path, *, calls: bool = True) -> TimelineReader | None:
     """Open a file for reading; return `None` if it or its tables do not exist. Raises `TimelineError`."""
     if not path.exists():
         return None
-    reader = TimelineReader(path)
+    reader = TimelineReader(path, calls=calls)
     if not reader.empty:
         return reader
     reader.close()  # A new file briefly has no tables.

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from engine.timeline.record import PlatformRecord, RequestRecord, StoredRecord, format_utc, parse_utc, to_json
+from engine.timeline.record import Document, format_utc, parse_utc
 from engine.trace import Capture
 
 REDACTED_VALUE = "[redacted]"
@@ -402,12 +402,12 @@ REPLAY_NOTE = "replay of "
 _LINE = ("method", "target", "scheme", "authority")
 
 
-def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
+def exchange_document(exchange: RecordedExchange, records: Sequence[Document]) -> dict[str, Any]:
     """Return a recorded request with its response and its records. Bodies are base64."""
-    records = [entry.record for entry in entries]
-    spans = [record for record in records if isinstance(record, RequestRecord)]
-    root = next((span for span in spans if span.root), None)
-    notes = [record.text for record in records if isinstance(record, PlatformRecord)]
+    spans = [record for record in records if record["kind"] == "request"]
+    peaks = (span["peak_memory"] for span in spans)
+    root = next((span for span in spans if span["root"]), {"code": "", "wall_ns": 0})
+    notes = [record["body"] for record in records if record["kind"] == "platform"]
     replayed = (text.removeprefix(REPLAY_NOTE) for text in notes if text.startswith(REPLAY_NOTE))
     response = {"status": exchange.status, "complete": exchange.response.ended, **_message(exchange.response)}
     return {
@@ -416,11 +416,11 @@ def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord
         "replay_of": next(replayed, None),
         "request": {**{name: getattr(exchange, name) for name in _LINE}, **_message(exchange.request)},
         "response": response if exchange.status else None,
-        "code": root.code if root is not None else "",
-        "wall_ns": root.wall_ns if root is not None else 0,
-        "compute_ns": sum(span.compute_ns for span in spans),
-        "peak_memory": max((s.peak_memory for s in spans if s.peak_memory is not None), default=None),
-        "records": [to_json(entry) for entry in entries],
+        "code": root["code"],
+        "wall_ns": root["wall_ns"],
+        "compute_ns": sum(span["compute_ns"] for span in spans),
+        "peak_memory": max((peak for peak in peaks if peak is not None), default=None),
+        "records": [*records],
     }
 
 

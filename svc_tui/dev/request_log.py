@@ -9,14 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.timeline.record import (
-    INTERRUPTED,
-    LineRecord,
-    PlatformRecord,
-    Record,
-    RequestRecord,
-    StructuredRecord,
-)
+from engine.timeline.record import INTERRUPTED, Document, Record, document, encode, parse_utc
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import clock, duration, size
@@ -38,16 +31,14 @@ _BADGE = {
     "ERROR": "red",
     "FATAL": "bold red",
 }
-LogRecord = LineRecord | PlatformRecord | StructuredRecord
-"""A record with a text, within a request or outside of all requests."""
 
 
 @dataclass(slots=True)
 class _OpenRequest:
     """A request in progress: its lines, and the spans of the resources on its way."""
 
-    lines: list[LogRecord] = field(default_factory=list)
-    spans: list[RequestRecord] = field(default_factory=list)
+    lines: list[Document] = field(default_factory=list)
+    spans: list[Document] = field(default_factory=list)
     live: bool = False
 
 
@@ -64,89 +55,94 @@ class RequestLog:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        if isinstance(record, RequestRecord):
-            self._span(record)
+        shown = document(0, encode(record), calls=False)
+        if shown["kind"] == "request":
+            self._span(shown)
             return
         running = record.request_id and record.request_id not in self._ended
         entry = self._open.setdefault(record.request_id, _OpenRequest()) if running else None
         if entry is None or entry.live:
-            self._write(record_line(record, clock(record.time_ns), record.request_id))
+            self._write(record_line(shown, clock(record.time_ns), record.request_id))
         else:
-            entry.lines.append(record)
+            entry.lines.append(shown)
 
     def tick(self, now_ns: int) -> None:
         """Print the buffered lines of requests that are still running."""
         for request_id, entry in self._open.items():
-            if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
+            if entry.lines and (entry.live or ended_ns(entry.lines[0]) < now_ns - LIVE_AFTER_NS):
                 entry.live = True
                 for line in entry.lines:
-                    self._write(record_line(line, clock(line.time_ns), request_id))
+                    self._write(record_line(line, clock(ended_ns(line)), request_id))
                 entry.lines.clear()
 
-    def _span(self, record: RequestRecord) -> None:
-        entry = self._open.setdefault(record.request_id, _OpenRequest())
-        entry.spans.append(record)
-        if not record.root:
+    def _span(self, span: Document) -> None:
+        entry = self._open.setdefault(span["request_id"], _OpenRequest())
+        entry.spans.append(span)
+        if not span["root"]:
             return
-        del self._open[record.request_id]
-        self._ended.append(record.request_id)
-        if self._failures_only and record.status < 500:
+        del self._open[span["request_id"]]
+        self._ended.append(span["request_id"])
+        if self._failures_only and span["status"] < 500:
             return
         stderr = "".join(map(stderr_text, entry.lines))
-        self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns), stderr))
+        self._write(request_line(entry.spans, clock(ended_ns(span)), stderr))
         for line in entry.lines:
             self._write(record_line(line, "", ""))
 
 
-def stderr_text(record: Record) -> str:
+def ended_ns(document: Document) -> int:
+    """Return the Unix time of a record, of a request that of its end."""
+    return parse_utc(document["time"]) + int(document.get("wall_ns", 0))
+
+
+def stderr_text(document: Document) -> str:
     """Return the text of a record that is a line of stderr, with its newline; "" for other records."""
-    return f"{record.text}\n" if isinstance(record, LineRecord) and record.stream == "stderr" else ""
+    return f"{document['body']}\n" if document["kind"] == "stderr" else ""
 
 
-def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") -> Styled:
+def request_line(spans: Sequence[Document], time: str, stderr: str = "") -> Styled:
     """Return the line of a request; `spans` has the innermost one first.
 
     The message of an error is left out if `stderr`, whose lines are shown too, contains it.
     """
     front, inner = spans[-1], spans[0]
-    code = f" {inner.code}" if inner.code and inner.code not in INTERRUPTED else ""
+    code = f" {inner['code']}" if inner["code"] and inner["code"] not in INTERRUPTED else ""
     line: Styled = [
         (time, "dim"),
-        (f" {front.method:<6} ", "bold"),
-        (f"{front.target:<{TARGET_WIDTH - len(code)}}", ""),
-        (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
+        (f" {front['method']:<6} ", "bold"),
+        (f"{front['target']:<{TARGET_WIDTH - len(code)}}", ""),
+        (f"  {front['status']}", _STATUS.get(front["status"] // 100, "bold")),
         (code, "red"),
-        (f"  {duration(front.wall_ns):>6}", ""),
+        (f"  {duration(front['wall_ns']):>6}", ""),
     ]
-    compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
-    peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
+    compute = f"cpu {duration(inner['compute_ns']):>6}" if inner["compute_ns"] else ""
+    peak = size(inner["peak_memory"]) if inner["peak_memory"] is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"
     wide = stdout.width() >= WIDE_CELLS
-    shown = front.request_id if wide else front.request_id[:SHORT_ID]
-    path = " → ".join(span.resource or "–" for span in reversed(spans))
+    shown = front["request_id"] if wide else front["request_id"][:SHORT_ID]
+    path = " → ".join(span["resource"] or "–" for span in reversed(spans))
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {shown}", "dim")]
-    if inner.code in INTERRUPTED:
-        line.append((f"  {inner.detail if wide else inner.code}", "dim"))
-    elif inner.detail and inner.detail.strip() not in stderr:
-        line.append((f"\n    {_indented(inner.detail)}", "red"))
+    if inner["code"] in INTERRUPTED:
+        line.append((f"  {inner['detail' if wide else 'code']}", "dim"))
+    elif inner["detail"] and inner["detail"].strip() not in stderr:
+        line.append((f"\n    {_indented(inner['detail'])}", "red"))
     return line
 
 
-def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
+def record_line(document: Document, time: str, request_id: str) -> Styled:
     """Return the line of a record with a text. An empty `time` indents it below the line of its request."""
-    if isinstance(record, LineRecord):
-        name: str = record.stream
-    else:
-        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    name, body = document["kind"], document["body"]
+    if name in ("structured", "platform"):
+        name = document["level"]
     line: Styled = [(f"{time} " if time else "    │ ", "dim"), (f"{name.upper():<6} ", _BADGE[name])]
-    if time and record.resource:
-        line.append((f"{record.resource}  ", "cyan"))
+    if time and document["resource"]:
+        line.append((f"{document['resource']}  ", "cyan"))
     # Further lines are indented, so that they cannot pass for log lines.
-    if isinstance(record, StructuredRecord):
-        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
-        line += [(_indented(record.body), ""), (_indented(attributes), "dim")]
+    if document["kind"] == "structured":
+        attributes = "".join(f" {key}={_value(value)}" for key, value in document["attributes"].items())
+        line += [(_indented(body), ""), (_indented(attributes), "dim")]
     else:
-        line.append((_indented(record.text), "dim" if "/node_modules/" in record.text else ""))
+        line.append((_indented(body), "dim" if "/node_modules/" in body else ""))
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line

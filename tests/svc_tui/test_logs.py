@@ -20,7 +20,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, Structure
 from engine.timeline.recorder import Retention, TimelineStore
 from svc_tui.logs import LogFormatter
 from svc_tui.main import run
-from tests.engine.timeline.records import REQUEST
+from tests.engine.timeline.records import REQUEST, stored
 
 NOW = time.time_ns()
 MINUTE = 60_000_000_000
@@ -321,7 +321,7 @@ def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
     result = [
         "".join(text for text, _ in line)
         for each in (earlier, earlier, LINE, LINE)
-        for line in view.lines(each)
+        for line in view.lines(stored(each))
     ]
     assert len(result) == 6
     assert str(date.fromtimestamp(earlier.time_ns / 1e9)) in result[0]
