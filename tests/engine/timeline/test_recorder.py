@@ -279,5 +279,5 @@ def test_idle_file_is_closed_and_opened_again(
     for expected in ([LINE], [LINE, LINE]):
         timeline.append(LINE)
         until(lambda: path.exists() and stored(path) == expected)  # noqa: B023
-        until(lambda: recorder._store is None)
+        until(lambda: recorder._file.current is None)
     recorder.close()
