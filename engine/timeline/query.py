@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -201,12 +200,7 @@ class TimelineReader(TimelineDatabase):
         Of more than `max_bytes` of text, only the last ones are returned.
         """
         cursors = self.tail_cursors(count, record_filter, after=after, last=last)
-        parts = (
-            self._rows(_AT, cursors[max(0, end - _CHUNK_RECORDS) : end])
-            for end in range(len(cursors), 0, -_CHUNK_RECORDS)
-        )
-        rows = (row for part in parts for row in reversed(part))
-        return [self._document(row) for row in _within(max_bytes, rows)][::-1]
+        return self.by_cursors(cursors, max_bytes, newest=True)
 
     def tail_cursors(
         self,
@@ -329,18 +323,22 @@ class TimelineReader(TimelineDatabase):
         ((offsets,),) = self.run(sql, (after, after, position, *values))
         return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
-    def by_cursors(self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES) -> list[Document]:
+    def by_cursors(
+        self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES, *, newest: bool = False
+    ) -> list[Document]:
         """Return the records at these cursors, in cursor order; removed ones are omitted.
 
-        Records beyond `max_bytes` of text are omitted, too.
+        Of more than `max_bytes` of text, only the first ones are returned, or the `newest`.
         """
         self.limit_time(READ_SECONDS)
-        ordered = sorted(cursors)
+        ordered = sorted(cursors, reverse=newest)
         parts = (
             self._rows(_AT, ordered[start : start + _CHUNK_RECORDS])
             for start in range(0, len(ordered), _CHUNK_RECORDS)
         )
-        return [self._document(row) for row in _within(max_bytes, chain.from_iterable(parts))]
+        rows = (row for part in parts for row in (reversed(part) if newest else part))
+        found = [self._document(row) for row in _within(max_bytes, rows)]
+        return found[::-1] if newest else found
 
     def child_spans(self, requests: Sequence[str]) -> list[Document]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
