@@ -1,17 +1,16 @@
-"""The timeline of a project: the choice of its source, SQL, activity, records of a service, and their lines.
+"""The timeline of a project: the choice of its source, SQL, activity, and records of a service.
 
 The timeline of `svc dev` is read from its file, that of a service over the control API. Following survives
-restarts of the service, without duplicates. A line is for one record, or for a request with all its spans.
+restarts of the service, without duplicates.
 """
 
 import json
 import os
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,10 +26,8 @@ from engine.timeline.record import Document, searchable_document
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, noted_client, open_client
 from svc_tui.client.discovery import find_running
-from svc_tui.dev.request_log import ended_ns, record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.units import age_seconds, clock
+from svc_tui.terminal.units import age_seconds
 
 AGE_EXAMPLES = "30s, 10m, 12h, 7d"
 MAX_SECONDS = 50 * 365 * 24 * 3600
@@ -253,73 +250,3 @@ def remote_pages(
             return
         params |= {"since": None, "until": None, "tail": None, "after": position}
         stdout.pause(RETRY_SECONDS)
-
-
-MAX_PENDING = 1000
-"""Requests whose spans are held until their root span is read."""
-MAX_STDERR = 4096
-"""Maximum characters of stderr that are remembered for a request."""
-
-
-class LogFormatter:
-    """Formats records as lines."""
-
-    def __init__(
-        self,
-        *,
-        dated: bool,
-        has_root: Callable[[Document], bool] = lambda span: True,
-        today: Callable[[], date] = date.today,
-    ) -> None:
-        """`dated` writes the date into every line; otherwise each new day gets a heading.
-
-        `has_root` returns whether the filter selects the root span of a request, too. A span without it gets
-        its own line.
-        """
-        self._dated = dated
-        self._has_root = has_root
-        self._day = None if dated else today()
-        self._spans: OrderedDict[str, list[Document]] = OrderedDict()
-        self._stderr: OrderedDict[str, str] = OrderedDict()
-
-    def lines(self, document: Document) -> Iterator[Styled]:
-        """Yield the lines for the next record; inner spans wait for the root span of their request."""
-        request_id = document["request_id"]
-        if text := stderr_text(document):
-            # The error of a request is not repeated if its stderr has it.
-            text = self._stderr.get(request_id, "") + text
-            self._stderr[request_id] = text[-MAX_STDERR:]
-            if len(self._stderr) > MAX_PENDING:
-                self._stderr.popitem(last=False)
-        if document["kind"] != "request":
-            yield from self._at(document, lambda time: record_line(document, time, request_id))
-            return
-        spans = self._spans.pop(request_id, [])
-        spans.append(document)
-        if document["root"] or not self._has_root(document):
-            yield from self._request(spans)
-            return
-        self._spans[request_id] = spans
-        if len(self._spans) > MAX_PENDING:
-            yield from self._request(self._spans.popitem(last=False)[1])
-
-    def flush(self) -> Iterator[Styled]:
-        """Yield the lines of requests whose root span was not read."""
-        while self._spans:
-            yield from self._request(self._spans.popitem(last=False)[1])
-
-    def _request(self, spans: list[Document]) -> Iterator[Styled]:
-        stderr = self._stderr.pop(spans[-1]["request_id"], "")
-        return self._at(spans[-1], lambda time: request_line(spans, time, stderr))
-
-    def _at(self, document: Document, line: Callable[[str], Styled]) -> Iterator[Styled]:
-        """Yield a line with its time, after a heading if its day differs from the previous line's."""
-        time_ns = ended_ns(document)
-        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
-        if self._dated:
-            yield line(f"{day} {clock(time_ns)}")
-            return
-        if day != self._day:
-            self._day = day
-            yield [(f"{day:%A} {day}", "dim")]
-        yield line(clock(time_ns))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +19,9 @@ from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import SEVERITIES, Document, searchable_document, severity
 from svc_tui.commands.options import flag, option, resource_names
+from svc_tui.dev.request_log import RequestLog
 from svc_tui.logs import (
     AGE_EXAMPLES,
-    LogFormatter,
     ServiceOption,
     complete_id,
     local_pages,
@@ -30,7 +31,7 @@ from svc_tui.logs import (
     resolve_target,
 )
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import toned
+from svc_tui.terminal.stdout import Styled, toned
 from svc_tui.terminal.units import plural
 
 DEFAULT_TAIL = 100
@@ -104,7 +105,8 @@ def logs(
         text = searchable_document({**span, "detail": ""})
         return resource is None and (pattern is None or pattern.search(text) is not None)
 
-    formatter = LogFormatter(dated=not stdout.is_terminal(), has_root=has_root)
+    day, written = date.today() if stdout.is_terminal() else None, list[Styled]()
+    log = RequestLog(written.append, live=True, dated=day is None, day=day, has_root=has_root)
 
     def show(entries: Sequence[Document]) -> None:
         nonlocal count
@@ -114,7 +116,10 @@ def logs(
         if as_json:
             stdout.data(*entries)
         else:
-            stdout.styled_lines([line for entry in entries for line in formatter.lines(entry)])
+            for entry in entries:
+                log.add(entry)
+            stdout.styled_lines(written)
+            written.clear()
 
     cursor = None if after is None else _cursor(after)
     if credentials is not None:
@@ -134,7 +139,8 @@ def logs(
     for page in pages:
         _warn_dropped(page.dropped)
         show(page.entries)
-    stdout.styled_lines(list(formatter.flush()))
+    log.flush()
+    stdout.styled_lines(written)
     if not count and tail != 0:
         stderr.note("no matching records")
 

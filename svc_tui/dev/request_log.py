@@ -1,13 +1,14 @@
-"""Request log of `svc dev`: one line per request, with the guest's own lines below it.
+"""Lines of `svc dev` and `svc logs`: one per request, with all its spans, and those of its code.
 
-A request that runs longer than a moment (a stream) prints its guest's lines as they arrive, and its own line
-at its end.
+`svc dev` prints the lines of the code below their request. A request that runs longer than a moment (a
+stream) prints them as they arrive, as `svc logs` does, and its own line at its end.
 """
 
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 
 from engine.timeline.record import INTERRUPTED, Document, Record, document, encode, parse_utc
 from svc_tui.terminal import stdout
@@ -18,6 +19,10 @@ TARGET_WIDTH = 24
 SHORT_ID, WIDE_CELLS = 12, 150
 """Characters of an id on a terminal with fewer cells than these. A disconnect is shown as its code there."""
 LIVE_AFTER_NS = 400_000_000
+MAX_PENDING = 1000
+"""Requests of a live log whose spans are held until their root span is read."""
+MAX_STDERR = 16_384
+"""Maximum characters of stderr that are remembered for a request."""
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
@@ -35,59 +40,101 @@ _BADGE = {
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request in progress: its lines, and the spans of the resources on its way."""
+    """A request in progress: the lines that wait for its end, its spans, and the end of its stderr."""
 
     lines: list[Document] = field(default_factory=list)
     spans: list[Document] = field(default_factory=list)
+    stderr: str = ""
     live: bool = False
 
 
 class RequestLog:
-    """Formats timeline records as lines; `write` receives each line.
+    """Formats records as lines: a line for each request, at its end, and those of its code."""
 
-    With `failures_only`, requests with a status below 500 are left out.
-    """
+    def __init__(
+        self,
+        write: Callable[[Styled], object],
+        *,
+        live: bool = False,
+        failures_only: bool = False,
+        dated: bool = False,
+        day: date | None = None,
+        has_root: Callable[[Document], bool] = lambda span: True,
+    ) -> None:
+        """`write` receives each line. With `live`, the lines of the code do not wait for the end.
 
-    def __init__(self, write: Callable[[Styled], None], *, failures_only: bool = False) -> None:
-        self._write = write
-        self._failures_only = failures_only
+        With `failures_only`, requests with a status below 500 are left out. `dated` writes the date into
+        every line. With a `day`, each other one gets a heading. `has_root` returns whether the root span of
+        a request follows, too. A span without it gets its own line.
+        """
+        self._write, self._live, self._failures_only = write, live, failures_only
+        self._dated, self._day, self._has_root = dated, day, has_root
         self._open: dict[str, _OpenRequest] = {}
-        self._ended: deque[str] = deque(maxlen=MAX_ENDED)
+        self._ended = deque[str](maxlen=0 if live else MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        shown = document(0, encode(record), calls=False)
-        if shown["kind"] == "request":
-            self._span(shown)
+        self.add(document(0, encode(record), calls=False))
+
+    def add(self, shown: Document) -> None:
+        """Write the lines for the next record; inner spans wait for the root span of their request."""
+        id_ = shown["request_id"]
+        is_request = shown["kind"] == "request"
+        if not is_request and (not id_ or id_ in self._ended):
+            self._write_line(shown)
             return
-        running = record.request_id and record.request_id not in self._ended
-        entry = self._open.setdefault(record.request_id, _OpenRequest()) if running else None
-        if entry is None or entry.live:
-            self._write(record_line(shown, clock(record.time_ns), record.request_id))
+        entry = self._open.setdefault(id_, _OpenRequest(live=self._live))
+        if is_request:
+            entry.spans.append(shown)
+            if shown["root"] or not self._has_root(shown):
+                self._end(id_)
         else:
-            entry.lines.append(shown)
+            # The error of a request is not repeated if its stderr has it.
+            entry.stderr = (entry.stderr + stderr_text(shown))[-MAX_STDERR:]
+            if entry.live:
+                self._write_line(shown)
+            else:
+                entry.lines.append(shown)
+        if self._live and len(self._open) > MAX_PENDING:
+            self._end(next(iter(self._open)))
 
     def tick(self, now_ns: int) -> None:
         """Print the buffered lines of requests that are still running."""
-        for request_id, entry in self._open.items():
+        for entry in self._open.values():
             if entry.lines and (entry.live or ended_ns(entry.lines[0]) < now_ns - LIVE_AFTER_NS):
                 entry.live = True
                 for line in entry.lines:
-                    self._write(record_line(line, clock(ended_ns(line)), request_id))
+                    self._write_line(line)
                 entry.lines.clear()
 
-    def _span(self, span: Document) -> None:
-        entry = self._open.setdefault(span["request_id"], _OpenRequest())
-        entry.spans.append(span)
-        if not span["root"]:
+    def flush(self) -> None:
+        """Write the lines of requests whose root span was not read."""
+        for id_ in list(self._open):
+            self._end(id_)
+
+    def _end(self, id_: str) -> None:
+        entry = self._open.pop(id_)
+        self._ended.append(id_)
+        if not entry.spans or (self._failures_only and entry.spans[-1]["status"] < 500):
             return
-        del self._open[span["request_id"]]
-        self._ended.append(span["request_id"])
-        if self._failures_only and span["status"] < 500:
-            return
-        stderr = "".join(map(stderr_text, entry.lines))
-        self._write(request_line(entry.spans, clock(ended_ns(span)), stderr))
+        self._write(request_line(entry.spans, self._time(entry.spans[-1]), entry.stderr))
         for line in entry.lines:
             self._write(record_line(line, "", ""))
+
+    def _write_line(self, shown: Document) -> None:
+        self._write(record_line(shown, self._time(shown), shown["request_id"]))
+
+    def _time(self, shown: Document) -> str:
+        """Return the time of a line, after a heading if its day differs from the previous line's."""
+        time_ns = ended_ns(shown)
+        if not self._dated and self._day is None:
+            return clock(time_ns)
+        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
+        if self._dated:
+            return f"{day} {clock(time_ns)}"
+        if day != self._day:
+            self._day = day
+            self._write([(f"{day:%A} {day}", "dim")])
+        return clock(time_ns)
 
 
 def ended_ns(document: Document) -> int:

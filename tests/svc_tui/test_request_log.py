@@ -4,7 +4,6 @@ import pytest
 
 from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog, request_line
-from svc_tui.logs import LogFormatter
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST, stored
@@ -87,8 +86,10 @@ def test_error_message_that_stderr_shows_is_not_repeated() -> None:
     failed = replace(ROOT, code="guest-failed", detail="Error: broken")
     assert sum("Error: broken" in text for text in shown(line, failed)) == 1
     assert "Error: broken" in shown(failed)[0]
-    formatter = LogFormatter(dated=True)
-    styled = [each for record in (line, failed) for each in formatter.lines(stored(record))]
+    styled = list[Styled]()
+    log = RequestLog(styled.append, live=True, dated=True)
+    for record in (line, failed):
+        log(record)
     assert sum("Error: broken" in "".join(text for text, _ in each) for each in styled) == 1
 
 
