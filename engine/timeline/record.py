@@ -5,7 +5,7 @@ and screens show it. Its members are documented and stable.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -260,21 +260,20 @@ def _call_documents(span_id: str, calls: Sequence[Sequence[Any]]) -> list[Docume
 def searchable(row: Sequence[Any]) -> str:
     """Return the text of a row: method, target, status, code and detail, or body and attributes."""
     _, kind, _, _, _, body, _, _, attributes, _, _, method, target, status, code, *_ = row
-    details = json.loads(attributes) if kind == "structured" else {}
-    return _searchable(kind, body, details, (method, target, status, code))
+    if kind == "request":
+        return " ".join(word for word in (method, target, str(status), code, body) if word)
+    if kind == "structured":
+        return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
+    return str(body)
 
 
 def searchable_document(document: Mapping[str, Any]) -> str:
     """Return the text of a document, which is that of its row."""
-    request = map(document.get, ("method", "target", "status", "code"))
-    body, details = document.get("body", document.get("detail", "")), document.get("attributes", {})
-    return _searchable(document["kind"], body, details, request)
-
-
-def _searchable(kind: str, body: str, attributes: Mapping[str, str], request: Iterable[Any]) -> str:
-    if kind == "request":
-        return " ".join(filter(None, map(str, (*request, body))))
-    return " ".join((body, *(f"{key}={value}" for key, value in attributes.items())))
+    if document["kind"] == "request":
+        names = ("method", "target", "status", "code", "detail")
+        return " ".join(filter(None, (str(document[name]) for name in names)))
+    attributes = document.get("attributes", {}).items()
+    return " ".join((document["body"], *(f"{key}={value}" for key, value in attributes)))
 
 
 def encode_series(series: Series) -> tuple[Any, ...]:
