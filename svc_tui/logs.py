@@ -199,7 +199,7 @@ def local_pages(
     for page in select(path, selected, after=after, tail=tail):
         position = page.position
         yield page
-    follower = TimelineFollower(path, replace(selected, since_ns=None, until_ns=None), position)
+    follower = TimelineFollower(path, selected, position)
     while follow:
         yield (page := follower.poll())
         if not page.more:

@@ -285,15 +285,15 @@ class TimelineReader(TimelineDatabase):
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
         return self.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
-    def time_range(self, since_ns: int | None, until_ns: int | None) -> tuple[int, int]:
-        """Return the cursors that have all records of a range: the first exclusive, the last inclusive.
+    def time_range(self, record_filter: RecordFilter) -> tuple[int, int]:
+        """Return the cursors that have all records of its times: the first exclusive, the last inclusive.
 
         Copies from other nodes can be written long after their times.
         """
-        after = self.cursor_before(since_ns) if since_ns is not None else 0
-        if until_ns is None or self.copied():
-            return after, self.bounds()[1]
-        return after, self.cursor_before(until_ns)
+        since, until = record_filter.since_ns, record_filter.until_ns
+        after = self.cursor_before(since) if since is not None else 0
+        last = self.bounds()[1] if until is None or self.copied() else self.cursor_before(until)
+        return after, last
 
     def _cursor_before(self, time_ms: int) -> int:
         low, high = self._bounds()
@@ -406,7 +406,7 @@ def select(
         yield RecordPage([], after or 0)
         return
     with closing(reader):
-        begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
+        begin, last = reader.time_range(record_filter)
         begin = max(begin, after or 0)
         if tail is None:
             page = reader.after(begin, record_filter)

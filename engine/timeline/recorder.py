@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -336,9 +337,8 @@ class TimelineRecorder:
 
         `warn` is called, on another thread, when the file becomes unusable and when it is moved aside.
         """
-        self._file = WrittenFile(
-            path, TimelineDatabase, lambda: TimelineStore(path, retention, origin, node), warn
-        )
+        open_ = partial(TimelineStore, path, retention, origin, node)
+        self._file = WrittenFile(path, TimelineDatabase, open_, warn)
         self._warn = warn
         self._interval = interval
         self._retry = retry

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, astuple, dataclass, fields
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -246,7 +247,7 @@ class UsageRecorder:
         `warn` is called, on another thread, when writing starts to fail and when a corrupt file is moved
         aside.
         """
-        self._file = WrittenFile(path, UsageStore, lambda: UsageStore(path), warn)
+        self._file = WrittenFile(path, UsageStore, partial(UsageStore, path), warn)
         self._warn = warn
         self._interval = interval
         self._now_ns = now_ns

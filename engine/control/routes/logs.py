@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -73,21 +72,16 @@ class LogFilter(QueryModel):
         if self.level is not None and minimum is None:
             names = ", ".join(each.lower() for each in SEVERITIES)
             raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
-        since_ns, until_ns = self.times()
+        now = time.time_ns()
+        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
         return RecordFilter(
             request_id=self.request,
             min_level=minimum,
             statuses=_statuses(self.status) if self.status is not None else None,
-            since_ns=since_ns,
-            until_ns=until_ns,
+            since_ns=since,
+            until_ns=until,
             **self.model_dump(include={"resource", "text", "roots", "heads"}),
         )
-
-    def times(self) -> tuple[int | None, int | None]:
-        """Return `since` and `until` as Unix time in ns."""
-        now = time.time_ns()
-        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
-        return since, until
 
     def check_follow(self, *, follow: bool) -> None:
         """Raise `SvcError` if `follow` is combined with `until`."""
@@ -139,11 +133,9 @@ async def follow(
 
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
     """Yield the records of a timeline."""
-    since_ns, until_ns = query.times()
     record_filter, position = query.filter(), 0
-    selected = replace(record_filter, since_ns=since_ns, until_ns=until_ns)
     try:
-        with closing(select(path, selected, after=query.after, tail=query.tail)) as pages:
+        with closing(select(path, record_filter, after=query.after, tail=query.tail)) as pages:
             while (page := await run(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
                 position = page.position
@@ -341,7 +333,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
 
 
 def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[Document]:
-    oldest, newest = reader.time_range(*query.times())
+    oldest, newest = reader.time_range(record_filter)
     if query.after is not None:
         return reader.after(max(query.after, oldest), record_filter, query.n, WINDOW_BYTES).entries
     if query.before is not None:
@@ -395,7 +387,7 @@ async def _cursors(
     run: Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
-        first, last = await run(lambda: _bounds(path, query))
+        first, last = await run(partial(_bounds, path, record_filter, query.after or 0))
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
@@ -414,15 +406,15 @@ async def _cursors(
         yield ndjson.line({"error": problem_members(error)})
 
 
-def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
+def _bounds(path: Path, record_filter: RecordFilter, cursor: int) -> tuple[int, int]:
     """Return the first and the last cursor to scan."""
     reader = open_reader(path)
     if reader is None:
         return _EMPTY_RANGE
     with closing(reader):
         first, last = reader.bounds()
-        after, newest = reader.time_range(*query.times())
-        return max(first, (query.after or 0) + 1, after + 1), min(last, newest)
+        after, newest = reader.time_range(record_filter)
+        return max(first, cursor + 1, after + 1), min(last, newest)
 
 
 def _line(page: CursorPage) -> bytes:
