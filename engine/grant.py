@@ -30,11 +30,6 @@ class Grant:
         edit = {"op": "add", "resource": resource, "pattern": pattern, "target": target}
         return cls("mount", f'"{pattern}" = "{target}"', edit)
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, object]) -> "Grant":
-        """Return the grant of a JSON document. Raises `KeyError` or `TypeError` if it is invalid."""
-        return cls(document["kind"], document["line"], dict(document["edit"]))  # type: ignore[arg-type, call-overload]
-
     def to_json(self) -> dict[str, object]:
         """Return the members."""
         return {"kind": self.kind, "line": self.line, "edit": dict(self.edit)}

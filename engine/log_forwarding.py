@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-LOGGERS = ("svc.control", "svc.fleet", "svc.recurring", "svc.server", "svc.tables", "svc.timeline")
-"""Names of the loggers that are forwarded."""
+_loggers = logging.getLogger("svc")
+"""The parent of all loggers of the engine and the Doors."""
 
 
 class LogForwarder(logging.Handler):
@@ -15,14 +15,10 @@ class LogForwarder(logging.Handler):
         self._report = report
 
     def install(self) -> None:
-        """Start forwarding."""
-        for name in LOGGERS:
-            logging.getLogger(name).addHandler(self)
+        _loggers.addHandler(self)
 
     def uninstall(self) -> None:
-        """Stop forwarding."""
-        for name in LOGGERS:
-            logging.getLogger(name).removeHandler(self)
+        _loggers.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Forward one log record."""

@@ -1,17 +1,16 @@
-"""The timeline of a project: the choice of its source, SQL, activity, records of a service, and their lines.
+"""The timeline of a project: the choice of its source, SQL, activity, and records of a service.
 
 The timeline of `svc dev` is read from its file, that of a service over the control API. Following survives
-restarts of the service, without duplicates. A line is for one record, or for a request with all its spans.
+restarts of the service, without duplicates.
 """
 
 import json
 import os
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,14 +22,12 @@ from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordPage, TimelineFollower, select
-from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
+from engine.timeline.record import Document, searchable_document
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, noted_client, open_client
 from svc_tui.client.discovery import find_running
-from svc_tui.dev.request_log import record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.units import age_seconds, clock
+from svc_tui.terminal.units import age_seconds
 
 AGE_EXAMPLES = "30s, 10m, 12h, 7d"
 MAX_SECONDS = 50 * 365 * 24 * 3600
@@ -202,7 +199,7 @@ def local_pages(
     for page in select(path, selected, after=after, tail=tail):
         position = page.position
         yield page
-    follower = TimelineFollower(path, replace(selected, since_ns=None, until_ns=None), position)
+    follower = TimelineFollower(path, selected, position)
     while follow:
         yield (page := follower.poll())
         if not page.more:
@@ -222,7 +219,7 @@ def remote_pages(
 
     The service applies `filters`, and `tail` unless there is a `pattern`.
     """
-    last = deque[StoredRecord](maxlen=tail) if pattern is not None and tail is not None else None
+    last = deque[Document](maxlen=tail) if pattern is not None and tail is not None else None
     params = {**filters, "tail": tail if last is None else None, "follow": "true" if follow else None}
     position: int | None = None
     connected = True
@@ -235,10 +232,9 @@ def remote_pages(
                         position, connected = line["position"], True
                         stdout.pause(0)  # exits once the reader has closed the pipe
                     elif "dropped" not in line:
-                        record = from_json(line)
-                        position = record.cursor
-                        if pattern is None or pattern.search(searchable(encode(record.record))):
-                            entries.append(record)
+                        position = line["cursor"]
+                        if pattern is None or pattern.search(searchable_document(line)):
+                            entries.append(line)
                     if last is not None:
                         last += entries
                         entries, last = ([*last], None) if "position" in line else ([], last)
@@ -254,72 +250,3 @@ def remote_pages(
             return
         params |= {"since": None, "until": None, "tail": None, "after": position}
         stdout.pause(RETRY_SECONDS)
-
-
-MAX_PENDING = 1000
-"""Requests whose spans are held until their root span is read."""
-MAX_STDERR = 4096
-"""Maximum characters of stderr that are remembered for a request."""
-
-
-class LogFormatter:
-    """Formats records as lines."""
-
-    def __init__(
-        self,
-        *,
-        dated: bool,
-        has_root: Callable[[RequestRecord], bool] = lambda span: True,
-        today: Callable[[], date] = date.today,
-    ) -> None:
-        """`dated` writes the date into every line; otherwise each new day gets a heading.
-
-        `has_root` returns whether the filter selects the root span of a request, too. A span without it gets
-        its own line.
-        """
-        self._dated = dated
-        self._has_root = has_root
-        self._day = None if dated else today()
-        self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
-        self._stderr: OrderedDict[str, str] = OrderedDict()
-
-    def lines(self, record: Record) -> Iterator[Styled]:
-        """Yield the lines for the next record; inner spans wait for the root span of their request."""
-        if text := stderr_text(record):
-            # The error of a request is not repeated if its stderr has it.
-            text = self._stderr.get(record.request_id, "") + text
-            self._stderr[record.request_id] = text[-MAX_STDERR:]
-            if len(self._stderr) > MAX_PENDING:
-                self._stderr.popitem(last=False)
-        if not isinstance(record, RequestRecord):
-            yield from self._at(record.time_ns, lambda time: record_line(record, time, record.request_id))
-            return
-        spans = self._spans.pop(record.request_id, [])
-        spans.append(record)
-        if record.root or not self._has_root(record):
-            yield from self._request(spans)
-            return
-        self._spans[record.request_id] = spans
-        if len(self._spans) > MAX_PENDING:
-            yield from self._request(self._spans.popitem(last=False)[1])
-
-    def flush(self) -> Iterator[Styled]:
-        """Yield the lines of requests whose root span was not read."""
-        while self._spans:
-            yield from self._request(self._spans.popitem(last=False)[1])
-
-    def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
-        end_ns = spans[-1].time_ns + spans[-1].wall_ns
-        stderr = self._stderr.pop(spans[-1].request_id, "")
-        return self._at(end_ns, lambda time: request_line(spans, time, stderr))
-
-    def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
-        """Yield a line with its time, after a heading if its day differs from the previous line's."""
-        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
-        if self._dated:
-            yield line(f"{day} {clock(time_ns)}")
-            return
-        if day != self._day:
-            self._day = day
-            yield [(f"{day:%A} {day}", "dim")]
-        yield line(clock(time_ns))

@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import apsw
 
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
+from engine.files.database_files import quarantine_database
 
 BUSY_SECONDS = 5.0
 """How long a read or write waits for a writer in another process."""
@@ -161,3 +162,55 @@ class SqliteFile(ABC):
                 return bool(database.run("pragma quick_check(1)") != [("ok",)])
             except cls.corrupt_type:
                 return True
+
+
+_File = TypeVar("_File", bound=SqliteFile)
+
+
+class WrittenFile(Generic[_File]):
+    """The file of one writer: opened on use, and replaced by a new one if it is corrupt."""
+
+    def __init__(
+        self,
+        path: Path,
+        kind: type[SqliteFile],
+        open_: Callable[[], _File],
+        warn: Callable[[SvcError], None],
+    ) -> None:
+        """`kind` has the errors. `warn` is called when the file becomes unusable or is moved aside."""
+        self._path, self._kind, self._open, self._warn = path, kind, open_, warn
+        self.current: _File | None = None
+        self.failing = False
+        """True from a failure until the writer sets it to False."""
+
+    def open(self) -> _File:
+        """Return the open file, or the one that replaced it. Raises its `error_type`."""
+        if self.current is not None and self.current.replaced():
+            self.close()
+        if self.current is None:
+            self.current = self._open()
+        return self.current
+
+    def close(self) -> None:
+        """Close the file; it is opened again on use."""
+        if self.current is not None:
+            self.current.close()
+        self.current = None
+
+    def recover(self, error: SvcError) -> bool:
+        """Handle an unusable file; return whether a new one replaces it at once."""
+        self.close()
+        if isinstance(error, self._kind.corrupt_type):
+            try:
+                moved = quarantine_database(self._path, self._path.stem, self._kind.is_corrupt)
+            except SvcError as worse:
+                error = worse
+            else:
+                if moved is not None:
+                    hint = f"Find the old file at {moved}."
+                    self._warn(self._kind.error_type(f"{error.message}; a new file was created", hint))
+                    return True
+        if not self.failing:
+            self._warn(error)
+        self.failing = True
+        return False

@@ -25,7 +25,6 @@ from engine.http.h2 import Http2Connection, Http2Exchange
 
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
-_log.propagate = False
 
 
 async def serve(

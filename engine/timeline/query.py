@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
-from engine.timeline.record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
+from engine.timeline.record import SEVERITY_NUMBERS, Document, document, searchable
 from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
 
@@ -112,7 +111,7 @@ class RecordPage:
     records, or as many bytes, as it may have.
     """
 
-    entries: list[StoredRecord]
+    entries: list[Document]
     position: int
     dropped: int = 0
     more: bool = False
@@ -132,10 +131,17 @@ class CursorPage:
 
 
 class TimelineReader(TimelineDatabase):
-    """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`."""
+    """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`.
 
-    def __init__(self, path: Path) -> None:
+    `calls` are part of the documents of requests.
+    """
+
+    def __init__(self, path: Path, *, calls: bool = True) -> None:
         super().__init__(path, write=False)
+        self._calls = calls
+
+    def _document(self, row: Sequence[Any]) -> Document:
+        return document(row[0], row[1:-1], row[-1], calls=self._calls)
 
     def bounds(self) -> tuple[int, int]:
         """Return the first and last cursor; the last is below the first if the file has no records."""
@@ -160,7 +166,7 @@ class TimelineReader(TimelineDatabase):
         first, last = self._bounds()
         condition, values = record_filter.condition()
         sql = f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?"
-        records: list[StoredRecord] = []
+        records: list[Document] = []
         position, read, size, more = cursor, 0, 0, limit > 0
         while more and read < limit and size < max_bytes:
             chunk = min(limit - read, _CHUNK_RECORDS)
@@ -169,7 +175,7 @@ class TimelineReader(TimelineDatabase):
             for row in rows:
                 position, read, size = row[0], read + 1, size + text_bytes(row)
                 if record_filter.matches(row[1:-1]):
-                    records.append(_record(row))
+                    records.append(self._document(row))
                 if size >= max_bytes:
                     more = True
                     break
@@ -188,18 +194,13 @@ class TimelineReader(TimelineDatabase):
         after: int = 0,
         last: int | None = None,
         max_bytes: int = WINDOW_BYTES,
-    ) -> list[StoredRecord]:
+    ) -> list[Document]:
         """Return the last `count` matching records up to the cursor `last`, oldest first.
 
         Of more than `max_bytes` of text, only the last ones are returned.
         """
         cursors = self.tail_cursors(count, record_filter, after=after, last=last)
-        parts = (
-            self._rows(_AT, cursors[max(0, end - _CHUNK_RECORDS) : end])
-            for end in range(len(cursors), 0, -_CHUNK_RECORDS)
-        )
-        rows = (row for part in parts for row in reversed(part))
-        return [_record(row) for row in _within(max_bytes, rows)][::-1]
+        return self.by_cursors(cursors, max_bytes, newest=True)
 
     def tail_cursors(
         self,
@@ -284,15 +285,15 @@ class TimelineReader(TimelineDatabase):
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
         return self.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
-    def time_range(self, since_ns: int | None, until_ns: int | None) -> tuple[int, int]:
-        """Return the cursors that have all records of a range: the first exclusive, the last inclusive.
+    def time_range(self, record_filter: RecordFilter) -> tuple[int, int]:
+        """Return the cursors that have all records of its times: the first exclusive, the last inclusive.
 
         Copies from other nodes can be written long after their times.
         """
-        after = self.cursor_before(since_ns) if since_ns is not None else 0
-        if until_ns is None or self.copied():
-            return after, self.bounds()[1]
-        return after, self.cursor_before(until_ns)
+        since, until = record_filter.since_ns, record_filter.until_ns
+        after = self.cursor_before(since) if since is not None else 0
+        last = self.bounds()[1] if until is None or self.copied() else self.cursor_before(until)
+        return after, last
 
     def _cursor_before(self, time_ms: int) -> int:
         low, high = self._bounds()
@@ -322,28 +323,27 @@ class TimelineReader(TimelineDatabase):
         ((offsets,),) = self.run(sql, (after, after, position, *values))
         return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
-    def between(self, first: int, last: int, max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
-        """Return the records from one cursor to another, both included, with up to `max_bytes` of text."""
-        records = self.after(first - 1, RecordFilter(), max(0, last - first + 1), max_bytes).entries
-        return [entry for entry in records if entry.cursor <= last]
-
-    def by_cursors(self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
+    def by_cursors(
+        self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES, *, newest: bool = False
+    ) -> list[Document]:
         """Return the records at these cursors, in cursor order; removed ones are omitted.
 
-        Records beyond `max_bytes` of text are omitted, too.
+        Of more than `max_bytes` of text, only the first ones are returned, or the `newest`.
         """
         self.limit_time(READ_SECONDS)
-        ordered = sorted(cursors)
+        ordered = sorted(cursors, reverse=newest)
         parts = (
             self._rows(_AT, ordered[start : start + _CHUNK_RECORDS])
             for start in range(0, len(ordered), _CHUNK_RECORDS)
         )
-        return [_record(row) for row in _within(max_bytes, chain.from_iterable(parts))]
+        rows = (row for part in parts for row in (reversed(part) if newest else part))
+        found = [self._document(row) for row in _within(max_bytes, rows)]
+        return found[::-1] if newest else found
 
-    def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
+    def child_spans(self, requests: Sequence[str]) -> list[Document]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
         self.limit_time(READ_SECONDS)
-        return [_record(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
+        return [self._document(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
 
     def _rows(self, condition: str, values: Sequence[str | int]) -> list[Any]:
         sql = f"select {_COLUMNS} from record where {condition} order by cursor"
@@ -363,10 +363,6 @@ def of_node(node: str) -> tuple[str, str]:
     return ("node_cursor", "node <> '' and node = ?") if node else ("cursor", "node = ?")
 
 
-def _record(row: Sequence[Any]) -> StoredRecord:
-    return decode(row[0], row[1:-1], row[-1])
-
-
 def text_bytes(row: Sequence[Any]) -> int:
     """Return the approximate size of the texts of a record, given its cursor and the values of `FIELDS`."""
     return len(row[_BODY] or "") + len(row[_ATTRIBUTES] or "")
@@ -382,11 +378,11 @@ def _within(max_bytes: int, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[
         yield row
 
 
-def open_reader(path: Path) -> TimelineReader | None:
+def open_reader(path: Path, *, calls: bool = True) -> TimelineReader | None:
     """Open a file for reading; return `None` if it or its tables do not exist. Raises `TimelineError`."""
     if not path.exists():
         return None
-    reader = TimelineReader(path)
+    reader = TimelineReader(path, calls=calls)
     if not reader.empty:
         return reader
     reader.close()  # A new file briefly has no tables.
@@ -410,7 +406,7 @@ def select(
         yield RecordPage([], after or 0)
         return
     with closing(reader):
-        begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
+        begin, last = reader.time_range(record_filter)
         begin = max(begin, after or 0)
         if tail is None:
             page = reader.after(begin, record_filter)

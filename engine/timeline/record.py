@@ -1,19 +1,21 @@
-"""Records of the timeline: their types and severity, their rows in the file, and their JSON.
+"""Records of the timeline: their types and severity, their rows in the file, and the documents of rows.
 
-`svc logs --json` prints the JSON and the control API sends it. Its fields are documented and stable.
+A document is a record outside of the engine: the control API sends it, `svc logs --json` prints it, and lines
+and screens show it. Its members are documented and stable.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from engine.door import Severity
 from engine.grant import Grant
 from engine.measurement import Series
-from engine.trace import Call, span_ids
+from engine.trace import Call, call_id
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
@@ -104,6 +106,8 @@ class StructuredRecord:
 
 
 Record = RequestRecord | LineRecord | PlatformRecord | StructuredRecord
+Document = dict[str, Any]
+"""A record as JSON, with its cursor in the timeline. Cursors only increase."""
 
 
 def severity(text: str) -> Severity | None:
@@ -138,9 +142,12 @@ MAX_TEXT_CHARS = 65_536
 _SEVERITIES = {number: severity for severity, number in SEVERITY_NUMBERS.items()}
 _LATEST = (1 << 63) - 1
 _NO_REQUEST = (None,) * 11
-_VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
-_REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
-_request_values = attrgetter(*_VALUE_FIELDS)
+_request_values = attrgetter(
+    "status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out"
+)
+SPAN_FIELDS = tuple(field.name for field in fields(RequestRecord))[3:-2]
+"""Members of a request in the order of its fields: without time, ids of all records, and calls."""
+CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
@@ -152,19 +159,6 @@ class Origin(NamedTuple):
 
 
 _NO_ORIGIN = Origin()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record with its cursor in the timeline. Cursors only increase.
-
-    `node` is the node of a fleet that recorded it, or empty.
-    """
-
-    cursor: int
-    record: Record
-    node: str = ""
-    origin: Origin = _NO_ORIGIN
 
 
 def encode(record: Record, origin: Origin = _NO_ORIGIN) -> tuple[Any, ...]:
@@ -202,64 +196,65 @@ def encode(record: Record, origin: Origin = _NO_ORIGIN) -> tuple[Any, ...]:
     return (*head, *span, *_NO_REQUEST, *origin)
 
 
-def decode(cursor: int, row: Sequence[Any], node: str = "") -> StoredRecord:
-    """Return the record of a row, given the values of `FIELDS`; an error record for corrupt values."""
-    try:
-        own = len(row) - len(Origin._fields)
-        return StoredRecord(cursor, _decode(row[:own]), node, Origin(*row[own:]))
-    except (KeyError, TypeError, ValueError, RecursionError):
-        time_ns = row[0] if type(row[0]) is int else 0
-        return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"), node)
+def document(cursor: int, row: Sequence[Any], node: str = "", *, calls: bool = True) -> Document:
+    """Return the document of a row, given the values of `FIELDS`; that of an error for corrupt values.
 
-
-def _decode(row: Sequence[Any]) -> Record:
-    time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
-    if kind != "request":
-        details = None if attributes is None else json.loads(attributes)
-        ids = request_id, trace_id, span_id
-        return _log_record(kind, time_ns, _SEVERITIES[number], resource, ids, body, details)
-    parent, root, *values = request
-    calls, omitted = ((), 0) if attributes is None else _decode_calls(attributes)
-    return RequestRecord(
-        time_ns=time_ns,
-        request_id=request_id,
-        trace_id=trace_id,
-        span_id=span_id,
-        parent=parent,
-        resource=resource,
-        detail=body,
-        root=bool(root),
-        calls=calls,
-        calls_omitted=omitted,
-        **dict(zip(_REQUEST_FIELDS, values, strict=True)),
-    )
-
-
-def _log_record(
-    kind: Any, time_ns: int, severity: Severity, resource: str, ids: Sequence[str], body: str, details: Any
-) -> Record:
-    """Return a record other than a request: `ids` are those of its request, its trace and its span.
-
-    `details` are its attributes, or its grant.
+    `node` is the node of a fleet that recorded it, or empty. `calls` includes the calls of a request. Times
+    are RFC 3339 (UTC), durations are in nanoseconds, sizes in bytes.
     """
-    request_id, trace_id, span_id = ids
+    try:
+        return _document(cursor, row, node, calls=calls)
+    except (LookupError, TypeError, ValueError, RecursionError):
+        time_ns = row[0] if type(row[0]) is int else 0
+        corrupt = PlatformRecord(time_ns, "", "ERROR", "this record is corrupt")
+        return _document(cursor, encode(corrupt), node, calls=calls)
+
+
+def _document(cursor: int, row: Sequence[Any], node: str, *, calls: bool) -> Document:
+    time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
+    origin = request[-len(_NO_ORIGIN) :]
+    result: Document = {"node": node} if node else {}
+    result |= {name: text for name, text in zip(Origin._fields, origin, strict=True) if text}
+    result |= {
+        "cursor": cursor,
+        "kind": kind,
+        "time": format_utc(time_ns),
+        "level": _SEVERITIES[number],
+        "resource": resource,
+        "request_id": request_id,
+    }
+    if kind == "request":
+        parent, root, method, target, status, code, *meters = request[: -len(origin)]
+        head = (trace_id, span_id, parent, bool(root), method, target, status, code, body)
+        result |= zip(SPAN_FIELDS, (*head, *meters), strict=True)
+        if calls:
+            omitted, items = (0, ()) if attributes is None else json.loads(attributes)
+            result |= {"calls": _call_documents(span_id, items), "calls_omitted": omitted}
+        return result
     if kind == "structured":
-        return StructuredRecord(
-            time_ns=time_ns,
-            request_id=request_id,
-            trace_id=trace_id,
-            span_id=span_id,
-            resource=resource,
-            severity=severity,
-            body=body,
-            attributes=dict(details),
-        )
-    if kind == "platform":
-        grant = None if details is None else Grant.from_json(details)
-        return PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
-    if kind not in ("stdout", "stderr"):
+        result |= {"trace_id": trace_id, "span_id": span_id}
+    result["body"] = body
+    if kind == "structured":
+        result["attributes"] = dict(json.loads(attributes))
+    elif kind == "platform":
+        result["grant"] = None if attributes is None else json.loads(attributes)
+    elif kind not in ("stdout", "stderr"):
         raise ValueError(kind)
-    return LineRecord(time_ns, request_id, resource, kind, body)
+    return result
+
+
+def _call_documents(span_id: str, calls: Sequence[Sequence[Any]]) -> list[Document]:
+    """Return the calls of a request. The parent of a call is the request's span, or another call."""
+    ids = [call[8] if len(call) > 8 else call_id(span_id, index) for index, call in enumerate(calls)]
+    return [
+        {
+            "span_id": own,
+            "parent": ids[parent] if parent >= 0 else span_id,
+            **dict(zip(CALL_FIELDS, values, strict=True)),
+            "attributes": details,
+        }
+        for own, (*values, parent, details) in zip(ids, (call[:8] for call in calls), strict=True)
+    ]
 
 
 def searchable(row: Sequence[Any]) -> str:
@@ -270,6 +265,15 @@ def searchable(row: Sequence[Any]) -> str:
     if kind == "structured":
         return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
     return str(body)
+
+
+def searchable_document(document: Mapping[str, Any]) -> str:
+    """Return the text of a document, which is that of its row."""
+    if document["kind"] == "request":
+        names = ("method", "target", "status", "code", "detail")
+        return " ".join(filter(None, (str(document[name]) for name in names)))
+    attributes = document.get("attributes", {}).items()
+    return " ".join((document["body"], *(f"{key}={value}" for key, value in attributes)))
 
 
 def encode_series(series: Series) -> tuple[Any, ...]:
@@ -324,17 +328,6 @@ def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
     return encodable(_encode([record.calls_omitted, calls]))
 
 
-def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
-    omitted, calls = json.loads(text)
-    decoded = []
-    for kind, name, start_ns, wall_ns, status, code, parent, details, *ids in calls:
-        call = Call(kind, name, start_ns, wall_ns=wall_ns, status=status, code=code, parent=parent)
-        call.details = details or None
-        call.span_id = ids[0] if ids else ""
-        decoded.append(call)
-    return tuple(decoded), int(omitted)
-
-
 def _attributes(record: StructuredRecord) -> str:
     """Return attributes as JSON; those beyond the limit are omitted and counted."""
     attributes: dict[str, str] = {}
@@ -349,67 +342,7 @@ def _attributes(record: StructuredRecord) -> str:
     return json.dumps(attributes, ensure_ascii=False)
 
 
-_SPAN_FIELDS = tuple(field.name for field in fields(RequestRecord))[3:-2]
-"""Members of a request in the order of its fields: without time, ids of all records, and calls."""
-_span_values = attrgetter(*_SPAN_FIELDS)
-_CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
-_KINDS = {RequestRecord: "request", StructuredRecord: "structured", PlatformRecord: "platform"}
-
-
-def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
-    """Return a record's fields: times in RFC 3339 (UTC), durations in nanoseconds, sizes in bytes.
-
-    `calls` includes the calls of a request.
-    """
-    record = entry.record
-    head = {
-        **{name: text for name, text in (("node", entry.node), *entry.origin._asdict().items()) if text},
-        "cursor": entry.cursor,
-        "kind": record.stream if isinstance(record, LineRecord) else _KINDS[type(record)],
-        "time": format_utc(record.time_ns),
-        "level": level(record),
-        "resource": record.resource,
-        "request_id": record.request_id,
-    }
-    if isinstance(record, RequestRecord):
-        inner = {"calls": _call_documents(record), "calls_omitted": record.calls_omitted} if calls else {}
-        return head | dict(zip(_SPAN_FIELDS, _span_values(record), strict=True)) | inner
-    if isinstance(record, StructuredRecord):
-        span = {"trace_id": record.trace_id, "span_id": record.span_id}
-        return head | span | {"body": record.body, "attributes": dict(record.attributes)}
-    body = head | {"body": record.text}
-    if isinstance(record, PlatformRecord):
-        return body | {"grant": None if record.grant is None else record.grant.to_json()}
-    return body
-
-
-def _call_documents(record: RequestRecord) -> list[dict[str, Any]]:
-    """Return the calls of a request. The parent of a call is the request's span, or another call."""
-    ids = span_ids(record.span_id, record.calls)
-    return [
-        {
-            "span_id": span_id,
-            "parent": ids[call.parent] if call.parent >= 0 else record.span_id,
-            **{name: getattr(call, name) for name in _CALL_FIELDS},
-            "attributes": dict(call.details or {}),
-        }
-        for span_id, call in zip(ids, record.calls, strict=True)
-    ]
-
-
-def _calls_of(documents: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
-    indexes = {document["span_id"]: index for index, document in enumerate(documents)}
-    return tuple(
-        Call(
-            **{name: document[name] for name in _CALL_FIELDS},
-            details=document["attributes"] or None,
-            parent=indexes.get(document["parent"], -1),
-            span_id=document["span_id"] if document["kind"] == "span" else "",
-        )
-        for document in documents
-    )
-
-
+@lru_cache(maxsize=64)
 def utc(seconds: float) -> str:
     """Return a time, in seconds of the Unix epoch, as `2026-11-21T15:03:10Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -418,37 +351,18 @@ def utc(seconds: float) -> str:
 def format_utc(time_ns: int) -> str:
     """Return a time as `2026-11-21T15:03:10.123456789Z`."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
-
-
-def from_json(document: Mapping[str, Any]) -> StoredRecord:
-    """Return the record of a JSON document. Raises `KeyError`, `ValueError` or `TypeError` if invalid."""
-    time_ns, resource, request = parse_utc(document["time"]), document["resource"], document["request_id"]
-    record: Record
-    if (kind := document["kind"]) == "request":
-        record = RequestRecord(
-            time_ns=time_ns,
-            request_id=request,
-            resource=resource,
-            **{name: document[name] for name in _SPAN_FIELDS},
-            calls=_calls_of(document.get("calls", ())),
-            calls_omitted=document.get("calls_omitted", 0),
-        )
-    else:
-        ids, details = ("", ""), document.get("grant")
-        if kind == "structured":
-            ids, details = (document["trace_id"], document["span_id"]), document["attributes"]
-        own = request, *ids
-        record = _log_record(kind, time_ns, document["level"], resource, own, document["body"], details)
-    origin = Origin(**{name: document.get(name, "") for name in Origin._fields})
-    return StoredRecord(int(document["cursor"]), record, document.get("node", ""), origin)
+    return f"{utc(seconds)[:-1]}.{rest:09}Z"
 
 
 def parse_utc(text: str) -> int:
     """Return the nanoseconds since 1970, at most 64 bits, of a time of `format_utc`. Raises `ValueError`."""
     seconds, _, rest = text.removesuffix("Z").partition(".")
-    moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
-    time_ns = int(moment.timestamp()) * 1_000_000_000 + int(rest[:9].ljust(9, "0"))
+    time_ns = _seconds(seconds) * 1_000_000_000 + int(rest[:9].ljust(9, "0"))
     if not 0 <= time_ns < 1 << 64:
         raise ValueError("a time before 1970 or after 2554")
     return time_ns
+
+
+@lru_cache(maxsize=64)
+def _seconds(text: str) -> int:
+    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC).timestamp())

@@ -14,18 +14,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SvcError
-from engine.files.database_files import quarantine_database
+from engine.files.sqlite_file import WrittenFile
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import (
     BOUNDS,
     FIELDS,
-    CorruptTimeline,
     NewerTimeline,
     TimelineDatabase,
     TimelineError,
@@ -337,18 +337,16 @@ class TimelineRecorder:
 
         `warn` is called, on another thread, when the file becomes unusable and when it is moved aside.
         """
-        self._path = path
+        open_ = partial(TimelineStore, path, retention, origin, node)
+        self._file = WrittenFile(path, TimelineDatabase, open_, warn)
         self._warn = warn
-        self._retention = retention
         self._interval = interval
         self._retry = retry
         self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
         self._publish = publish
-        self._node, self._origin = node, origin
         self._last = UNKNOWN
         """Cursor of the last record of this node."""
-        self._store: TimelineStore | None = None
         self._series = SeriesTable()
         self._omitted_warned = 0.0
         self._lock = threading.Lock()
@@ -359,7 +357,6 @@ class TimelineRecorder:
         self._bytes = 0  # of incoming and pending
         self._dropped = 0
         self._trimmed = 0.0
-        self._failing = False
         self._written = 0.0
         self._runs = Recurring(self._work)
         self._following = (
@@ -386,7 +383,7 @@ class TimelineRecorder:
         if full and isinstance(record, CopiedBatch):
             record.on_written(None)
             return
-        if count in (1, BATCH) and not self._failing:
+        if count in (1, BATCH) and not self._file.failing:
             self._runs.wake(self._interval if count == 1 else 0)
 
     def _unsubscribe(self) -> None:
@@ -406,24 +403,20 @@ class TimelineRecorder:
             self._changed.clear()
             self._warn(error)
         if self._written == before:
-            self._close_file()
-        return None if self._store is None else IDLE_SECONDS
+            self._file.close()
+        return None if self._file.current is None else IDLE_SECONDS
 
     def _write(self) -> bool:
         """Write all queued records in batches; return whether all were written."""
         while (batch := self._next_batch()) or self._changed:
             try:
-                if self._store is not None and self._store.replaced():
-                    self._close_file()
-                if self._store is None:
-                    self._store = TimelineStore(self._path, self._retention, self._origin, self._node)
-                store = self._store
+                store = self._file.open()
                 rows, series, copied = store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
             except TimelineError as error:
                 self._pending.extendleft(reversed(batch))
-                if not self._recover(error):
+                if not self._file.recover(error):
                     return False
                 continue
             with self._lock:
@@ -437,13 +430,13 @@ class TimelineRecorder:
             for copy, position in zip(copies, copied, strict=True):
                 copy.on_written(position)
             self._warn_omitted()
-            self._failing, self._written = False, time.monotonic()
+            self._file.failing, self._written = False, time.monotonic()
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
                 self._trimmed = time.monotonic()
                 try:
                     store.trim(self._now_ns())
                 except TimelineError as error:
-                    self._recover(error)
+                    self._file.recover(error)
         return True
 
     def _next_batch(self) -> list[Entry]:
@@ -481,39 +474,13 @@ class TimelineRecorder:
         )
         self(PlatformRecord(self._now_ns(), "", "WARN", text))
 
-    def _close_file(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        self._store = None
-
-    def _recover(self, error: SvcError) -> bool:
-        """Handle an unusable file; return whether a new one replaces it at once."""
-        self._close_file()
-        if isinstance(error, CorruptTimeline):
-            try:
-                quarantined = quarantine_database(self._path, "timeline", TimelineDatabase.is_corrupt)
-            except SvcError as worse:
-                error = worse
-            else:
-                if quarantined is not None:
-                    self._warn(
-                        TimelineError(
-                            f"{error.message}; a new file was created", f"Find the old file at {quarantined}."
-                        )
-                    )
-                    return True
-        if not self._failing:
-            self._warn(error)
-        self._failing = True
-        return False
-
     def close(self) -> None:
         """Write the remaining records and stop; call it after the last request. Later ones are dropped."""
         self._unsubscribe()
         self._runs.close()
         self._work()
         self._max_pending_bytes = -1
-        self._close_file()
+        self._file.close()
 
 
 def size_of(record: Entry | MeasurementBatch) -> int:

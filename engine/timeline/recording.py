@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from engine.timeline.record import PlatformRecord, RequestRecord, StoredRecord, format_utc, parse_utc, to_json
+from engine.timeline.record import Document, format_utc, parse_utc
 from engine.trace import Capture
 
 REDACTED_VALUE = "[redacted]"
@@ -251,7 +251,7 @@ def to_exchange(recording: Recording) -> RecordedExchange:
     return replace(
         redacted_request(exchange, redaction),
         response=_redacted(exchange.response, redaction),
-        calls=tuple(_redacted_call(call, redaction) for call in exchange.calls),
+        calls=tuple(redacted_call(call, redaction) for call in exchange.calls),
     )
 
 
@@ -307,7 +307,7 @@ def _redacted(message: RecordedMessage, redaction: Redaction) -> RecordedMessage
     return replace(message, headers=tuple(redaction.headers(message.headers)), body=body, size=size)
 
 
-def _redacted_call(call: RecordedCall, redaction: Redaction) -> RecordedCall:
+def redacted_call(call: RecordedCall, redaction: Redaction) -> RecordedCall:
     """Return a redacted call to another server. One to a Door has no names for its values."""
     if call.request is None:
         return call
@@ -317,7 +317,8 @@ def _redacted_call(call: RecordedCall, redaction: Redaction) -> RecordedCall:
         content = redaction.body(b64decode(body), dict(fields).get("content-type", ""))
         return {**head, "headers": fields}, b64encode(content).decode()
 
-    request, sent = redacted(call.request | {"url": redaction.target(call.request["url"])}, call.sent)
+    request, sent = redacted(call.request, call.sent)
+    request["url"] = redaction.target(request["url"])
     response, received = redacted(call.response, call.received) if call.response else (None, call.received)
     return replace(call, request=request, sent=sent, response=response, received=received)
 
@@ -363,28 +364,26 @@ def restored(
 
 def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:
     """Return the stored form: JSON of everything but the bodies, and the two bodies."""
-    request, response = exchange.request, exchange.response
     head = {name: getattr(exchange, name) for name in _HEAD_FIELDS}
-    head |= {"headers": request.headers, "size": request.size, "ended": request.ended}
-    head |= {
-        "response_headers": response.headers,
-        "response_size": response.size,
-        "response_ended": response.ended,
-        "calls": [asdict(call) for call in exchange.calls],
-    }
-    return json.dumps(head), request.body, response.body
+    for prefix, each in (("", exchange.request), ("response_", exchange.response)):
+        head |= {f"{prefix}{name}": getattr(each, name) for name in ("headers", "size", "ended")}
+    head["calls"] = [asdict(call) for call in exchange.calls]
+    return json.dumps(head), exchange.request.body, exchange.response.body
 
 
 def decode(request_id: str, head: str, request: bytes, response: bytes) -> RecordedExchange:
     """Return the exchange of a stored form."""
     fields = json.loads(head)
+
+    def message(prefix: str, body: bytes) -> RecordedMessage:
+        headers = tuple((name, value) for name, value in fields[f"{prefix}headers"])
+        return RecordedMessage(headers, body, fields[f"{prefix}size"], fields[f"{prefix}ended"])
+
     return RecordedExchange(
         request_id=request_id,
         **{name: fields[name] for name in _HEAD_FIELDS},
-        request=RecordedMessage(_pairs(fields["headers"]), request, fields["size"], fields["ended"]),
-        response=RecordedMessage(
-            _pairs(fields["response_headers"]), response, fields["response_size"], fields["response_ended"]
-        ),
+        request=message("", request),
+        response=message("response_", response),
         # Earlier versions of svc stored the changed rows.
         calls=tuple(
             RecordedCall(**{name: call[name] for name in call if name != "changes"})
@@ -393,21 +392,17 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
     )
 
 
-def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in headers)
-
-
 REPLAY_NOTE = "replay of "
 """Beginning of the record that marks a request as the replay of another."""
 _LINE = ("method", "target", "scheme", "authority")
 
 
-def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
+def exchange_document(exchange: RecordedExchange, records: Sequence[Document]) -> dict[str, Any]:
     """Return a recorded request with its response and its records. Bodies are base64."""
-    records = [entry.record for entry in entries]
-    spans = [record for record in records if isinstance(record, RequestRecord)]
-    root = next((span for span in spans if span.root), None)
-    notes = [record.text for record in records if isinstance(record, PlatformRecord)]
+    spans = [record for record in records if record["kind"] == "request"]
+    peaks = (span["peak_memory"] for span in spans)
+    root = next((span for span in spans if span["root"]), {"code": "", "wall_ns": 0})
+    notes = [record["body"] for record in records if record["kind"] == "platform"]
     replayed = (text.removeprefix(REPLAY_NOTE) for text in notes if text.startswith(REPLAY_NOTE))
     response = {"status": exchange.status, "complete": exchange.response.ended, **_message(exchange.response)}
     return {
@@ -416,11 +411,11 @@ def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord
         "replay_of": next(replayed, None),
         "request": {**{name: getattr(exchange, name) for name in _LINE}, **_message(exchange.request)},
         "response": response if exchange.status else None,
-        "code": root.code if root is not None else "",
-        "wall_ns": root.wall_ns if root is not None else 0,
-        "compute_ns": sum(span.compute_ns for span in spans),
-        "peak_memory": max((s.peak_memory for s in spans if s.peak_memory is not None), default=None),
-        "records": [to_json(entry) for entry in entries],
+        "code": root["code"],
+        "wall_ns": root["wall_ns"],
+        "compute_ns": sum(span["compute_ns"] for span in spans),
+        "peak_memory": max((peak for peak in peaks if peak is not None), default=None),
+        "records": [*records],
     }
 
 

@@ -6,7 +6,7 @@ import re
 import time
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -123,14 +123,12 @@ class _SqlTimeline(TimelineDatabase):
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
 
-    def select(
-        self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool], canceled: Callable[[], bool]
-    ) -> list[str]:
-        """Call `on_row` with the names of the columns and each row until it returns False; return the names.
+    def select(self, sql: str, names: list[str], canceled: Callable[[], bool]) -> Generator[Sequence[Any]]:
+        """Yield the rows. `names` get those of the columns, with the first row.
 
         Raises `SvcError` for a refused statement, and for one that runs while `canceled` is true.
         """
-        database, names = self._database, list[str]()
+        database = self._database
         memory, authorizer = StatementMemory(database), _Authorizer()
         limits = StatementLimit(
             database, TIMEOUT_SECONDS, written=MAX_WRITTEN_BYTES, stopped=canceled, memory=memory
@@ -152,9 +150,7 @@ class _SqlTimeline(TimelineDatabase):
         cursor.exec_trace = trace
         try:
             with limits, turn:
-                for row in cursor.execute(sql):
-                    if not on_row(names, row):
-                        break
+                yield from cursor.execute(sql)
         except apsw.ExecTraceAbort as error:
             raise SvcError(
                 "the text has several statements", "Run them one by one.", code="invalid"
@@ -167,7 +163,6 @@ class _SqlTimeline(TimelineDatabase):
             raise SvcError(message, hint, code="invalid") from error
         finally:
             cursor.close(True)
-        return names
 
 
 class _Authorizer:
@@ -287,22 +282,19 @@ def run(path: Path, sql: str, limit: int = MAX_ROWS, canceled: Callable[[], bool
     if not path.exists():
         raise SvcError("no records yet", "Send a request first.", code="not-found")
     rows: list[bytes] = []
-    truncated: str | None = None
-    size = 0
-
-    def on_row(names: list[str], row: Sequence[Any]) -> bool:
-        nonlocal size, truncated
-        if len(rows) >= limit or size > MAX_BYTES:
-            truncated = "rows" if len(rows) >= limit else "bytes"
-            return False
-        rows.append(_json(dict(zip(names, map(_value, row), strict=True))))
-        size += len(rows[-1])
-        return True
-
-    with closing(_SqlTimeline(path, write=False)) as timeline:
-        columns = [{"name": name, "type": ""} for name in timeline.select(sql, on_row, canceled)]
+    truncated, size, names = None, 0, list[str]()
+    with (
+        closing(_SqlTimeline(path, write=False)) as timeline,
+        closing(timeline.select(sql, names, canceled)) as found,
+    ):
+        for row in found:
+            if len(rows) >= limit or size > MAX_BYTES:
+                truncated = "rows" if len(rows) >= limit else "bytes"
+                break
+            rows.append(_json(dict(zip(names, map(_value, row), strict=True))))
+            size += len(rows[-1])
     return b'{"columns":%b,"rows":[%b],"truncated":%b,"changes":0,"last_id":0}' % (
-        _json(columns),
+        _json([{"name": name, "type": ""} for name in names]),
         b",".join(rows),
         _json(truncated),
     )

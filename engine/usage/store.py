@@ -9,7 +9,8 @@ without waiting.
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, astuple, dataclass
+from dataclasses import KW_ONLY, astuple, dataclass, fields
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -17,8 +18,7 @@ from typing import Any
 
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.files.database_files import quarantine_database
-from engine.files.sqlite_file import SqliteFile
+from engine.files.sqlite_file import SqliteFile, WrittenFile
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord, failed
@@ -101,17 +101,10 @@ class Aggregator:
 
 USAGE_FILE = "usage.db"
 
-_COLUMNS = """
-  minute integer not null,
-  resource text not null,
-  requests integer not null,
-  failures integer not null,
-  compute_ns integer not null,
-  wall_ns integer not null,
-  peak_memory integer not null,
-  bytes_in integer not null,
-  bytes_out integer not null,
-"""
+_NUMBERS = tuple(each.name for each in fields(UsageCount))
+_COLUMNS = "\n  minute integer not null,\n  resource text not null,\n" + "".join(
+    f"  {name} integer not null,\n" for name in _NUMBERS
+)
 _SCHEMA = f"""
 create table if not exists usage ({_COLUMNS} primary key (minute, resource)) strict, without rowid;
 pragma user_version = 1;
@@ -122,16 +115,11 @@ create table if not exists peer_usage (
 ) strict, without rowid;
 """
 """The sums of other nodes of a fleet."""
-_ADD = """
+_ADDED = {name: f"{name} + excluded.{name}" for name in _NUMBERS}
+_ADDED["peak_memory"] = "max(peak_memory, excluded.peak_memory)"
+_ADD = f"""
 insert into usage values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-on conflict do update set
-  requests = requests + excluded.requests,
-  failures = failures + excluded.failures,
-  compute_ns = compute_ns + excluded.compute_ns,
-  wall_ns = wall_ns + excluded.wall_ns,
-  peak_memory = max(peak_memory, excluded.peak_memory),
-  bytes_in = bytes_in + excluded.bytes_in,
-  bytes_out = bytes_out + excluded.bytes_out
+on conflict do update set {", ".join(f"{name} = {value}" for name, value in _ADDED.items())}
 """
 _COPY = """
 insert or replace into peer_usage select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 where not exists (
@@ -259,16 +247,15 @@ class UsageRecorder:
         `warn` is called, on another thread, when writing starts to fail and when a corrupt file is moved
         aside.
         """
-        self._path = path
+        self._file = WrittenFile(path, UsageStore, partial(UsageStore, path), warn)
         self._warn = warn
         self._interval = interval
         self._now_ns = now_ns
         self._publish = publish
         self._copies: deque[UsageCopy] = deque()
         self._aggregator = Aggregator()
-        self._store: UsageStore | None = None
         self._deleted_at = 0
-        self._failing = self._woken = False
+        self._woken = False
         self._runs = Recurring(self._work)
         self._unsubscribe = timeline.subscribe(self)
 
@@ -294,19 +281,19 @@ class UsageRecorder:
         counts = self._aggregator.take()
         copies = [self._copies.popleft() for _ in range(len(self._copies))]
         if not counts and not copies:
-            self._close_file()
+            self._file.close()
             return None
-        try:
-            store, sums = self._add(counts, copies)
-        except SvcError as error:
-            self._close_file()
-            self._copies.extendleft(reversed(copies))
-            self._aggregator.restore(counts, MAX_UNWRITTEN)
-            if not self._failing:
-                self._warn(error)
-            self._failing = True
-            return self._interval
-        self._failing = False
+        while True:
+            try:
+                store = self._file.open()
+                sums = store.add(counts, copies)
+                break
+            except SvcError as error:
+                if not self._file.recover(error):
+                    self._copies.extendleft(reversed(copies))
+                    self._aggregator.restore(counts, MAX_UNWRITTEN)
+                    return self._interval
+        self._file.failing = False
         if sums and self._publish is not None:
             self._publish(sums)
         minute = self._now_ns() // MINUTE_NS
@@ -318,39 +305,9 @@ class UsageRecorder:
                 self._warn(error)
         return IDLE_SECONDS
 
-    def _add(
-        self, counts: Mapping[Key, UsageCount], copies: Sequence[UsageCopy]
-    ) -> tuple[UsageStore, list[UsageRow]]:
-        """Add to the file, or to a new one that replaces a corrupt one; return the file and changed sums."""
-        try:
-            store = self._open()
-            return store, store.add(counts, copies)
-        except CorruptUsage as error:
-            self._close_file()
-            quarantined = quarantine_database(self._path, "usage", UsageStore.is_corrupt)
-            if quarantined is None:
-                raise
-            self._warn(
-                UsageError(f"{error.message}; a new file was created", f"Find the old file at {quarantined}.")
-            )
-            store = self._open()
-            return store, store.add(counts, copies)
-
-    def _open(self) -> UsageStore:
-        if self._store is not None and self._store.replaced():
-            self._close_file()
-        if self._store is None:
-            self._store = UsageStore(self._path)
-        return self._store
-
-    def _close_file(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        self._store = None
-
     def close(self) -> None:
         """Write the remaining sums and stop; call it after the last request."""
         self._unsubscribe()
         self._runs.close()
         self._work()
-        self._close_file()
+        self._file.close()

@@ -37,7 +37,7 @@ from engine.manifest.problems import ManifestError
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineReader, open_reader
-from engine.timeline.record import BUILT, PlatformRecord, RequestRecord, StoredRecord, format_utc
+from engine.timeline.record import BUILT, Document, format_utc, parse_utc
 from engine.timeline.recording import (
     REDACTED_VALUE,
     RecordedCall,
@@ -153,19 +153,19 @@ class RecordedRequest:
     """
 
     request_id: str
-    entries: Sequence[StoredRecord]
+    entries: Sequence[Document]
     exchange: RecordedExchange | None = None
     _: KW_ONLY
     rebuilt: Sequence[str] = ()
     deployed: bool = False
 
     @property
-    def spans(self) -> list[RequestRecord]:
-        return [entry.record for entry in self.entries if isinstance(entry.record, RequestRecord)]
+    def spans(self) -> list[Document]:
+        return [entry for entry in self.entries if entry["kind"] == "request"]
 
     @property
     def resources(self) -> list[str]:
-        return sorted({span.resource for span in self.spans})
+        return sorted({span["resource"] for span in self.spans})
 
     @property
     def statements(self) -> list[RecordedCall]:
@@ -188,12 +188,12 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
 
 def _rebuilt(reader: TimelineReader, recorded: RecordedRequest) -> list[str]:
     """Return the resources of a request that svc dev built after it."""
-    last = max(entry.cursor for entry in recorded.entries)
+    last = max(entry["cursor"] for entry in recorded.entries)
     return [
         name
         for name in recorded.resources
         if any(
-            isinstance(entry.record, PlatformRecord) and entry.record.text.startswith(BUILT)
+            entry["kind"] == "platform" and entry["body"].startswith(BUILT)
             for entry in reader.after(last, RecordFilter(resource=name, text=BUILT)).entries
         )
     ]
@@ -307,20 +307,20 @@ def _document(recorded: RecordedRequest, notes: list[str]) -> dict[str, Any]:
                 " until it ends; make the capsule while it runs"
             )
         return exchange_document(recorded.exchange, recorded.entries)
-    root = next((span for span in recorded.spans if span.root), None)
+    root = next((span for span in recorded.spans if span["root"]), None)
     if root is None:
         raise unknown_request(recorded.request_id)
     notes.append("header fields, bodies, SQL parameters and rows were not recorded")
     exchange = RecordedExchange(
-        request_id=root.request_id,
-        time_ns=root.time_ns,
-        method=root.method,
+        request_id=root["request_id"],
+        time_ns=parse_utc(root["time"]),
+        method=root["method"],
         scheme="http",
         authority="",
-        target=root.target,
-        request=RecordedMessage((), b"", root.bytes_in, ended=root.method in ("GET", "HEAD")),
-        status=root.status,
-        response=RecordedMessage((), b"", root.bytes_out, ended=False),
+        target=root["target"],
+        request=RecordedMessage((), b"", root["bytes_in"], ended=root["method"] in ("GET", "HEAD")),
+        status=root["status"],
+        response=RecordedMessage((), b"", root["bytes_out"], ended=False),
     )
     return exchange_document(exchange, recorded.entries)
 

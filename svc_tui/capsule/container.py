@@ -11,18 +11,28 @@ import struct
 import zipfile
 import zlib
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic.type_adapter import TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
 
+from engine.door import Severity
 from engine.errors import SvcError
-from engine.timeline.record import Record, from_json, parse_utc, to_json
+from engine.grant import Grant
+from engine.timeline.record import CALL_FIELDS, SPAN_FIELDS, RequestRecord, parse_utc
+from engine.trace import Call
 
 FORMAT, VERSION = "svc-capsule", 1
 HEAD = "capsule.json"
@@ -267,14 +277,6 @@ def _time(text: str) -> str:
     return text
 
 
-def _record(document: dict[str, Any]) -> dict[str, Any]:
-    try:
-        entry = from_json(document)
-        return to_json(replace(entry, record=_RECORD.validate_python(entry.record)))
-    except (KeyError, TypeError, AttributeError, OverflowError, ValidationError) as error:
-        raise ValueError("not a record") from error
-
-
 _HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9a-z:-]{1,1000}$")]
 _HeaderValue = Annotated[str, StringConstraints(pattern="^[\\t\\x20-\\x7e\\x80-\\xff]*$")]
 _Method = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$")]
@@ -284,8 +286,6 @@ _Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 _ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
 _Time = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
-_Record = Annotated[dict[str, Any], AfterValidator(_record)]
-_RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(revalidate_instances="always"))
 
 
 class _CapsuleModel(BaseModel):
@@ -347,6 +347,56 @@ class CapsuleResponse(CapsuleMessage):
 
     status: Annotated[int, Field(ge=100, le=999)]
     complete: bool
+
+
+class _RecordHead(BaseModel):
+    """The members of all records. Unknown ones are left out."""
+
+    node: str = ""
+    region: str = ""
+    cursor: int
+    kind: str
+    time: _Time
+    level: Severity
+    resource: str
+    request_id: str
+
+
+def _members(record: type, names: Sequence[str]) -> dict[str, Any]:
+    types = get_type_hints(record)
+    return {name: (types[name], ...) for name in names}
+
+
+_TEXT = (str, ...)
+_call: Any = create_model(
+    "_Call",
+    **_members(Call, CALL_FIELDS),
+    span_id=_TEXT,
+    parent=_TEXT,
+    attributes=(dict[str, int | str], ...),
+)
+_MEMBERS: dict[str, dict[str, Any]] = {
+    "request": {
+        **_members(RequestRecord, SPAN_FIELDS),
+        "calls": (list[_call], []),
+        "calls_omitted": (int, 0),
+    },
+    "structured": {"trace_id": _TEXT, "span_id": _TEXT, "body": _TEXT, "attributes": (dict[str, str], ...)},
+    "platform": {"body": _TEXT, "grant": (Grant | None, None)},
+    "stdout": {"body": _TEXT},
+    "stderr": {"body": _TEXT},
+}
+_RECORDS = {kind: create_model(kind, __base__=_RecordHead, **members) for kind, members in _MEMBERS.items()}
+
+
+def _record(document: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _RECORDS[document["kind"]].model_validate(document).model_dump(exclude_unset=True)
+    except (KeyError, TypeError, ValidationError) as error:
+        raise ValueError("not a record") from error
+
+
+_Record = Annotated[dict[str, Any], AfterValidator(_record)]
 
 
 class CapsuleExchange(_CapsuleModel):

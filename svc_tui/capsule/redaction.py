@@ -18,7 +18,14 @@ from urllib.parse import quote, quote_plus
 from engine.gateway.door_delivery import FILES_URL
 from engine.stepwise_json import dump_verbatim
 from engine.timeline.record import format_utc
-from engine.timeline.recording import REDACTED_VALUE, RecordedCall, Redaction, folded, is_credential
+from engine.timeline.recording import (
+    REDACTED_VALUE,
+    RecordedCall,
+    Redaction,
+    folded,
+    is_credential,
+    redacted_call,
+)
 from engine.wasm.outbound.http import RecordedResponse
 
 MIN_VALUE_CHARS = 6
@@ -196,21 +203,15 @@ def _random_character(match: re.Match[str]) -> str:
 
 def fetch_document(call: RecordedCall, redactor: Redactor) -> dict[str, Any]:
     """Return a call to another server, redacted by names."""
-    request = _message(call.request or {}, call.sent, redactor)
-    request["url"] = redactor.target(request["url"])
+    redacted = redacted_call(call, redactor)
+    response = None if redacted.response is None else {**redacted.response, "body": redacted.received}
     return {
         "span_id": call.span_id,
         "time": format_utc(call.time_ns),
-        "request": request,
-        "response": None if call.response is None else _message(call.response, call.received, redactor),
+        "request": {**(redacted.request or {}), "body": redacted.sent},
+        "response": response,
         "complete": call.complete,
     }
-
-
-def _message(head: Mapping[str, Any], body: str, redactor: Redactor) -> dict[str, Any]:
-    fields = redactor.headers(head["headers"])
-    kind = next((value for name, value in fields if name == "content-type"), "")
-    return {**head, "headers": fields, "body": b64encode(redactor.body(b64decode(body), kind)).decode()}
 
 
 def redacted_fetch(fetch: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

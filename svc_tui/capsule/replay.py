@@ -27,7 +27,8 @@ from engine.manifest import MANIFEST
 from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import StoredRecord, parse_utc
+from engine.timeline.record import document as record_document
+from engine.timeline.record import encode, parse_utc
 from engine.timeline.recording import RecordedExchange, Redaction, exchange_document, recorded_request
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -145,8 +146,8 @@ async def replay_capsule(
         if internal is None and table.routes.match_host(recorded.authority) is None:
             recorded = _addressed(recorded, document, project)
         done = await Replayer(gateway, timeline).replay(recorded, project.recorded or frozenset())
-    entries = [StoredRecord(0, record) for record in done.records]
-    after = exchange_document(done.exchange, entries) | {"omitted_headers": list(done.omitted_headers)}
+    records = [record_document(0, encode(record)) for record in done.records]
+    after = exchange_document(done.exchange, records) | {"omitted_headers": list(done.omitted_headers)}
     if document["response"] is not None:
         # That of the replay is redacted by the same names, with other texts.
         response, redaction = document["response"], Redaction(project.recorded or frozenset())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +17,11 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, open_reader
-from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
+from engine.timeline.record import SEVERITIES, Document, searchable_document, severity
 from svc_tui.commands.options import flag, option, resource_names
+from svc_tui.dev.request_log import RequestLog
 from svc_tui.logs import (
     AGE_EXAMPLES,
-    LogFormatter,
     ServiceOption,
     complete_id,
     local_pages,
@@ -30,7 +31,7 @@ from svc_tui.logs import (
     resolve_target,
 )
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import toned
+from svc_tui.terminal.stdout import Styled, toned
 from svc_tui.terminal.units import plural
 
 DEFAULT_TAIL = 100
@@ -86,7 +87,8 @@ def logs(
     credentials = resolve_target(root, service)
     if request is not None:
         request = complete_id(root, credentials, request)
-    record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
+    pattern = _pattern(grep)
+    record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=pattern)
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
     if until is not None and follow:
@@ -98,27 +100,32 @@ def logs(
         tail = DEFAULT_TAIL
     count = 0
 
-    def has_root(span: RequestRecord) -> bool:
+    def has_root(span: Document) -> bool:
         # A root span differs from the inner ones by its resource and its empty detail.
-        return resource is None and record_filter.matches(encode(replace(span, detail="")))
+        text = searchable_document({**span, "detail": ""})
+        return resource is None and (pattern is None or pattern.search(text) is not None)
 
-    formatter = LogFormatter(dated=not stdout.is_terminal(), has_root=has_root)
+    day, written = date.today() if stdout.is_terminal() else None, list[Styled]()
+    log = RequestLog(written.append, live=True, dated=day is None, day=day, has_root=has_root)
 
-    def show(entries: Sequence[StoredRecord]) -> None:
+    def show(entries: Sequence[Document]) -> None:
         nonlocal count
         if not entries:
             return
         count += len(entries)
         if as_json:
-            stdout.data(*map(to_json, entries))
+            stdout.data(*entries)
         else:
-            stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
+            for entry in entries:
+                log.add(entry)
+            stdout.styled_lines(written)
+            written.clear()
 
     cursor = None if after is None else _cursor(after)
     if credentials is not None:
         filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
         filters |= {"since": seconds, "until": older}
-        name, pattern = load(root).name, record_filter.pattern
+        name = load(root).name
         pages = remote_pages(credentials, name, filters, pattern=pattern, tail=tail, follow=follow)
     else:
         _check_resource(root, resource, path)
@@ -132,7 +139,8 @@ def logs(
     for page in pages:
         _warn_dropped(page.dropped)
         show(page.entries)
-    stdout.styled_lines(list(formatter.flush()))
+    log.flush()
+    stdout.styled_lines(written)
     if not count and tail != 0:
         stderr.note("no matching records")
 
@@ -160,7 +168,7 @@ def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> N
         pages = remote_pages(credentials, load(root).name, {"request": request})
     else:
         pages = local_pages(path, RecordFilter(request_id=request))
-    entries: list[StoredRecord] = []
+    entries: list[Document] = []
     for page in pages:
         _warn_dropped(page.dropped)
         entries += page.entries
@@ -168,7 +176,7 @@ def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> N
         stderr.note("no matching records")
         return
     width = shutil.get_terminal_size((TREE_WIDTH, 0)).columns
-    stdout.styled_lines(toned(lines([to_json(entry) for entry in entries], width)))
+    stdout.styled_lines(toned(lines(entries, width)))
 
 
 def _cursor(text: str) -> int:

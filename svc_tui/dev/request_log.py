@@ -1,22 +1,16 @@
-"""Request log of `svc dev`: one line per request, with the guest's own lines below it.
+"""Lines of `svc dev` and `svc logs`: one per request, with all its spans, and those of its code.
 
-A request that runs longer than a moment (a stream) prints its guest's lines as they arrive, and its own line
-at its end.
+`svc dev` prints the lines of the code below their request. A request that runs longer than a moment (a
+stream) prints them as they arrive, as `svc logs` does, and its own line at its end.
 """
 
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 
-from engine.timeline.record import (
-    INTERRUPTED,
-    LineRecord,
-    PlatformRecord,
-    Record,
-    RequestRecord,
-    StructuredRecord,
-)
+from engine.timeline.record import INTERRUPTED, Document, Record, document, encode, parse_utc
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import clock, duration, size
@@ -25,6 +19,10 @@ TARGET_WIDTH = 24
 SHORT_ID, WIDE_CELLS = 12, 150
 """Characters of an id on a terminal with fewer cells than these. A disconnect is shown as its code there."""
 LIVE_AFTER_NS = 400_000_000
+MAX_PENDING = 1000
+"""Requests of a live log whose spans are held until their root span is read."""
+MAX_STDERR = 16_384
+"""Maximum characters of stderr that are remembered for a request."""
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
@@ -38,115 +36,160 @@ _BADGE = {
     "ERROR": "red",
     "FATAL": "bold red",
 }
-LogRecord = LineRecord | PlatformRecord | StructuredRecord
-"""A record with a text, within a request or outside of all requests."""
 
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request in progress: its lines, and the spans of the resources on its way."""
+    """A request in progress: the lines that wait for its end, its spans, and the end of its stderr."""
 
-    lines: list[LogRecord] = field(default_factory=list)
-    spans: list[RequestRecord] = field(default_factory=list)
+    lines: list[Document] = field(default_factory=list)
+    spans: list[Document] = field(default_factory=list)
+    stderr: str = ""
     live: bool = False
 
 
 class RequestLog:
-    """Formats timeline records as lines; `write` receives each line.
+    """Formats records as lines: a line for each request, at its end, and those of its code."""
 
-    With `failures_only`, requests with a status below 500 are left out.
-    """
+    def __init__(
+        self,
+        write: Callable[[Styled], object],
+        *,
+        live: bool = False,
+        failures_only: bool = False,
+        dated: bool = False,
+        day: date | None = None,
+        has_root: Callable[[Document], bool] = lambda span: True,
+    ) -> None:
+        """`write` receives each line. With `live`, the lines of the code do not wait for the end.
 
-    def __init__(self, write: Callable[[Styled], None], *, failures_only: bool = False) -> None:
-        self._write = write
-        self._failures_only = failures_only
+        With `failures_only`, requests with a status below 500 are left out. `dated` writes the date into
+        every line. With a `day`, each other one gets a heading. `has_root` returns whether the root span of
+        a request follows, too. A span without it gets its own line.
+        """
+        self._write, self._live, self._failures_only = write, live, failures_only
+        self._dated, self._day, self._has_root = dated, day, has_root
         self._open: dict[str, _OpenRequest] = {}
-        self._ended: deque[str] = deque(maxlen=MAX_ENDED)
+        self._ended = deque[str](maxlen=0 if live else MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        if isinstance(record, RequestRecord):
-            self._span(record)
+        self.add(document(0, encode(record), calls=False))
+
+    def add(self, shown: Document) -> None:
+        """Write the lines for the next record; inner spans wait for the root span of their request."""
+        id_ = shown["request_id"]
+        is_request = shown["kind"] == "request"
+        if not is_request and (not id_ or id_ in self._ended):
+            self._write_line(shown)
             return
-        running = record.request_id and record.request_id not in self._ended
-        entry = self._open.setdefault(record.request_id, _OpenRequest()) if running else None
-        if entry is None or entry.live:
-            self._write(record_line(record, clock(record.time_ns), record.request_id))
+        entry = self._open.setdefault(id_, _OpenRequest(live=self._live))
+        if is_request:
+            entry.spans.append(shown)
+            if shown["root"] or not self._has_root(shown):
+                self._end(id_)
         else:
-            entry.lines.append(record)
+            # The error of a request is not repeated if its stderr has it.
+            entry.stderr = (entry.stderr + stderr_text(shown))[-MAX_STDERR:]
+            if entry.live:
+                self._write_line(shown)
+            else:
+                entry.lines.append(shown)
+        if self._live and len(self._open) > MAX_PENDING:
+            self._end(next(iter(self._open)))
 
     def tick(self, now_ns: int) -> None:
         """Print the buffered lines of requests that are still running."""
-        for request_id, entry in self._open.items():
-            if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
+        for entry in self._open.values():
+            if entry.lines and (entry.live or ended_ns(entry.lines[0]) < now_ns - LIVE_AFTER_NS):
                 entry.live = True
                 for line in entry.lines:
-                    self._write(record_line(line, clock(line.time_ns), request_id))
+                    self._write_line(line)
                 entry.lines.clear()
 
-    def _span(self, record: RequestRecord) -> None:
-        entry = self._open.setdefault(record.request_id, _OpenRequest())
-        entry.spans.append(record)
-        if not record.root:
+    def flush(self) -> None:
+        """Write the lines of requests whose root span was not read."""
+        for id_ in list(self._open):
+            self._end(id_)
+
+    def _end(self, id_: str) -> None:
+        entry = self._open.pop(id_)
+        self._ended.append(id_)
+        if not entry.spans or (self._failures_only and entry.spans[-1]["status"] < 500):
             return
-        del self._open[record.request_id]
-        self._ended.append(record.request_id)
-        if self._failures_only and record.status < 500:
-            return
-        stderr = "".join(map(stderr_text, entry.lines))
-        self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns), stderr))
+        self._write(request_line(entry.spans, self._time(entry.spans[-1]), entry.stderr))
         for line in entry.lines:
             self._write(record_line(line, "", ""))
 
+    def _write_line(self, shown: Document) -> None:
+        self._write(record_line(shown, self._time(shown), shown["request_id"]))
 
-def stderr_text(record: Record) -> str:
+    def _time(self, shown: Document) -> str:
+        """Return the time of a line, after a heading if its day differs from the previous line's."""
+        time_ns = ended_ns(shown)
+        if not self._dated and self._day is None:
+            return clock(time_ns)
+        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
+        if self._dated:
+            return f"{day} {clock(time_ns)}"
+        if day != self._day:
+            self._day = day
+            self._write([(f"{day:%A} {day}", "dim")])
+        return clock(time_ns)
+
+
+def ended_ns(document: Document) -> int:
+    """Return the Unix time of a record, of a request that of its end."""
+    return parse_utc(document["time"]) + int(document.get("wall_ns", 0))
+
+
+def stderr_text(document: Document) -> str:
     """Return the text of a record that is a line of stderr, with its newline; "" for other records."""
-    return f"{record.text}\n" if isinstance(record, LineRecord) and record.stream == "stderr" else ""
+    return f"{document['body']}\n" if document["kind"] == "stderr" else ""
 
 
-def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") -> Styled:
+def request_line(spans: Sequence[Document], time: str, stderr: str = "") -> Styled:
     """Return the line of a request; `spans` has the innermost one first.
 
     The message of an error is left out if `stderr`, whose lines are shown too, contains it.
     """
     front, inner = spans[-1], spans[0]
-    code = f" {inner.code}" if inner.code and inner.code not in INTERRUPTED else ""
+    code = f" {inner['code']}" if inner["code"] and inner["code"] not in INTERRUPTED else ""
     line: Styled = [
         (time, "dim"),
-        (f" {front.method:<6} ", "bold"),
-        (f"{front.target:<{TARGET_WIDTH - len(code)}}", ""),
-        (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
+        (f" {front['method']:<6} ", "bold"),
+        (f"{front['target']:<{TARGET_WIDTH - len(code)}}", ""),
+        (f"  {front['status']}", _STATUS.get(front["status"] // 100, "bold")),
         (code, "red"),
-        (f"  {duration(front.wall_ns):>6}", ""),
+        (f"  {duration(front['wall_ns']):>6}", ""),
     ]
-    compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
-    peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
+    compute = f"cpu {duration(inner['compute_ns']):>6}" if inner["compute_ns"] else ""
+    peak = size(inner["peak_memory"]) if inner["peak_memory"] is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"
     wide = stdout.width() >= WIDE_CELLS
-    shown = front.request_id if wide else front.request_id[:SHORT_ID]
-    path = " → ".join(span.resource or "–" for span in reversed(spans))
+    shown = front["request_id"] if wide else front["request_id"][:SHORT_ID]
+    path = " → ".join(span["resource"] or "–" for span in reversed(spans))
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {shown}", "dim")]
-    if inner.code in INTERRUPTED:
-        line.append((f"  {inner.detail if wide else inner.code}", "dim"))
-    elif inner.detail and inner.detail.strip() not in stderr:
-        line.append((f"\n    {_indented(inner.detail)}", "red"))
+    if inner["code"] in INTERRUPTED:
+        line.append((f"  {inner['detail' if wide else 'code']}", "dim"))
+    elif inner["detail"] and inner["detail"].strip() not in stderr:
+        line.append((f"\n    {_indented(inner['detail'])}", "red"))
     return line
 
 
-def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
+def record_line(document: Document, time: str, request_id: str) -> Styled:
     """Return the line of a record with a text. An empty `time` indents it below the line of its request."""
-    if isinstance(record, LineRecord):
-        name: str = record.stream
-    else:
-        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    name, body = document["kind"], document["body"]
+    if name in ("structured", "platform"):
+        name = document["level"]
     line: Styled = [(f"{time} " if time else "    │ ", "dim"), (f"{name.upper():<6} ", _BADGE[name])]
-    if time and record.resource:
-        line.append((f"{record.resource}  ", "cyan"))
+    if time and document["resource"]:
+        line.append((f"{document['resource']}  ", "cyan"))
     # Further lines are indented, so that they cannot pass for log lines.
-    if isinstance(record, StructuredRecord):
-        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
-        line += [(_indented(record.body), ""), (_indented(attributes), "dim")]
+    if document["kind"] == "structured":
+        attributes = "".join(f" {key}={_value(value)}" for key, value in document["attributes"].items())
+        line += [(_indented(body), ""), (_indented(attributes), "dim")]
     else:
-        line.append((_indented(record.text), "dim" if "/node_modules/" in record.text else ""))
+        line.append((_indented(body), "dim" if "/node_modules/" in body else ""))
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line

@@ -18,8 +18,9 @@ import pytest
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord, Record, StructuredRecord
 from engine.timeline.recorder import Retention, TimelineStore
-from svc_tui.logs import LogFormatter
+from svc_tui.dev.request_log import RequestLog
 from svc_tui.main import run
+from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST
 
 NOW = time.time_ns()
@@ -316,13 +317,12 @@ def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.Ca
 
 
 def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
-    view = LogFormatter(dated=False, today=lambda: date.fromtimestamp(NOW / 1e9))
+    written = list[Styled]()
+    log = RequestLog(written.append, live=True, day=date.fromtimestamp(NOW / 1e9))
     earlier = replace(LINE, time_ns=NOW - 3 * 24 * 60 * MINUTE)
-    result = [
-        "".join(text for text, _ in line)
-        for each in (earlier, earlier, LINE, LINE)
-        for line in view.lines(each)
-    ]
+    for each in (earlier, earlier, LINE, LINE):
+        log(each)
+    result = ["".join(text for text, _ in line) for line in written]
     assert len(result) == 6
     assert str(date.fromtimestamp(earlier.time_ns / 1e9)) in result[0]
     assert str(date.fromtimestamp(NOW / 1e9)) in result[3]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.timeline.record import LineRecord, StoredRecord
+from engine.timeline.record import Document, LineRecord
 from engine.timeline.recorder import TimelineStore
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
@@ -50,7 +50,7 @@ class Reader:
     """Return the output of `svc logs`; a follower ends at the text `enough`."""
 
     def __init__(self, hosted: Hosted, payload: dict[str, Any], enough: str = "") -> None:
-        self.shown: list[StoredRecord] = []
+        self.shown: list[Document] = []
         self.dropped: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, token=hosted.token)
@@ -58,8 +58,7 @@ class Reader:
 
     @property
     def texts(self) -> list[str]:
-        records = [entry.record for entry in self.shown]
-        return [record.text for record in records if isinstance(record, LineRecord)]
+        return [entry["body"] for entry in self.shown if entry["kind"] == "stdout"]
 
     def run(self) -> list[str]:
         for page in self._pages:
@@ -75,7 +74,7 @@ def test_remote_logs_with_contradicting_options_fails(hosted: Hosted) -> None:
     write(hosted, "3", "4")
     reader = Reader(hosted, ALL)
     assert reader.run() == ["1", "2", "3", "4"]
-    first, third = reader.shown[0].cursor, reader.shown[2].cursor
+    first, third = reader.shown[0]["cursor"], reader.shown[2]["cursor"]
     assert Reader(hosted, {"filters": {"since": 600, "after": first}}).run() == ["3", "4"]
     assert Reader(hosted, {"filters": {"since": 600, "after": third}}).run() == ["4"]
     assert Reader(hosted, {"tail": 3, "filters": {"after": first}}).run() == ["2", "3", "4"]
@@ -118,7 +117,7 @@ def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
     write(hosted, "1")
     reader = Reader(hosted, ALL)
     reader.run()
-    before = {"filters": {"after": reader.shown[0].cursor - 1_000_000}}
+    before = {"filters": {"after": reader.shown[0]["cursor"] - 1_000_000}}
     reader = Reader(hosted, before)
     assert reader.run() == ["1"] and reader.dropped == []
 

@@ -4,10 +4,9 @@ import pytest
 
 from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog, request_line
-from svc_tui.logs import LogFormatter
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
-from tests.engine.timeline.records import REQUEST
+from tests.engine.timeline.records import REQUEST, stored
 
 SECOND = 1_000_000_000
 ROOT = replace(REQUEST, request_id="id", parent="", target="/")
@@ -87,8 +86,10 @@ def test_error_message_that_stderr_shows_is_not_repeated() -> None:
     failed = replace(ROOT, code="guest-failed", detail="Error: broken")
     assert sum("Error: broken" in text for text in shown(line, failed)) == 1
     assert "Error: broken" in shown(failed)[0]
-    formatter = LogFormatter(dated=True)
-    styled = [each for record in (line, failed) for each in formatter.lines(record)]
+    styled = list[Styled]()
+    log = RequestLog(styled.append, live=True, dated=True)
+    for record in (line, failed):
+        log(record)
     assert sum("Error: broken" in "".join(text for text, _ in each) for each in styled) == 1
 
 
@@ -102,7 +103,7 @@ def test_line_of_a_disconnect_fits_the_terminal(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(stdout, "width", lambda: width)
     gone = replace(ROOT, request_id="0" * 26, code="client-gone", detail="the client disconnected")
     spans = [replace(gone, resource=name) for name in ("api", "front")]
-    line = "".join(text for text, _ in request_line(spans, "12:00:00.000"))
+    line = "".join(text for text, _ in request_line([*map(stored, spans)], "12:00:00.000"))
     assert len(line) <= width
     assert line.endswith("  client-gone")
 

@@ -8,9 +8,8 @@ filter, `cursors` sends all that pass, one range of the timeline at a time, and 
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -40,7 +39,7 @@ from engine.timeline.query import (
     open_reader,
     select,
 )
-from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, StoredRecord, severity, to_json
+from engine.timeline.record import SEVERITIES, Document, severity
 
 MAX_CURSOR = (1 << 63) - 1
 MAX_TEXT_LENGTH = 1000
@@ -73,21 +72,16 @@ class LogFilter(QueryModel):
         if self.level is not None and minimum is None:
             names = ", ".join(each.lower() for each in SEVERITIES)
             raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
-        since_ns, until_ns = self.times()
+        now = time.time_ns()
+        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
         return RecordFilter(
             request_id=self.request,
             min_level=minimum,
             statuses=_statuses(self.status) if self.status is not None else None,
-            since_ns=since_ns,
-            until_ns=until_ns,
+            since_ns=since,
+            until_ns=until,
             **self.model_dump(include={"resource", "text", "roots", "heads"}),
         )
-
-    def times(self) -> tuple[int | None, int | None]:
-        """Return `since` and `until` as Unix time in ns."""
-        now = time.time_ns()
-        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
-        return since, until
 
     def check_follow(self, *, follow: bool) -> None:
         """Raise `SvcError` if `follow` is combined with `until`."""
@@ -139,11 +133,9 @@ async def follow(
 
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
     """Yield the records of a timeline."""
-    since_ns, until_ns = query.times()
     record_filter, position = query.filter(), 0
-    selected = replace(record_filter, since_ns=since_ns, until_ns=until_ns)
     try:
-        with closing(select(path, selected, after=query.after, tail=query.tail)) as pages:
+        with closing(select(path, record_filter, after=query.after, tail=query.tail)) as pages:
             while (page := await run(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
                 position = page.position
@@ -158,7 +150,7 @@ async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterato
 
 def _record_lines(page: RecordPage) -> bytes:
     dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
-    return dropped + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)
+    return dropped + b"".join(map(ndjson.line, page.entries))
 
 
 MAX_RECORDS = 1000
@@ -275,7 +267,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     async def answer(
-        project: str, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool, heads: bool = False
+        project: str, read: Callable[[TimelineReader], list[Document]], spans: bool, heads: bool = False
     ) -> Response:
         data = projects.data_dir(project)
         text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans, heads))
@@ -309,15 +301,10 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
         start, listed = query_args.start, query_args.cursors
         if (start is None) == (listed is None):
             raise SvcError("pass either `from` or `cursors`", code="invalid")
-        cursors = [int(each) for each in listed.split(",")] if listed is not None else []
-        if len(cursors) > MAX_CURSORS:
+        cursors: Sequence[int] = range(start or 0, (start or 0) + query_args.n)
+        if listed is not None and len(cursors := [*map(int, listed.split(","))]) > MAX_CURSORS:
             raise SvcError(f"more than {MAX_CURSORS} cursors in one request", code="invalid")
-
-        def read(reader: TimelineReader) -> list[StoredRecord]:
-            if start is None:
-                return reader.by_cursors(cursors)
-            return reader.between(start, start + query_args.n - 1)
-
+        read = partial(TimelineReader.by_cursors, cursors=cursors)
         return await answer(project, read, query_args.spans, query_args.heads)
 
     @routes.get("/v1/projects/<project>/logs/cursors", "viewer", sends=[ndjson.MEDIA_TYPE])
@@ -345,8 +332,8 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
     return routes
 
 
-def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[StoredRecord]:
-    oldest, newest = reader.time_range(*query.times())
+def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[Document]:
+    oldest, newest = reader.time_range(record_filter)
     if query.after is not None:
         return reader.after(max(query.after, oldest), record_filter, query.n, WINDOW_BYTES).entries
     if query.before is not None:
@@ -354,60 +341,53 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindo
     return reader.tail(query.n, record_filter, after=oldest, last=newest)
 
 
-def _read(
-    path: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool, heads: bool
-) -> bytes:
-    reader = open_reader(path)
+def _read(path: Path, read: Callable[[TimelineReader], list[Document]], spans: bool, heads: bool) -> bytes:
+    reader = open_reader(path, calls=False)
     if reader is None:
         return ndjson.line({"first": _EMPTY_RANGE[0], "last": _EMPTY_RANGE[1], "records": []})
     with closing(reader):
         first, last = reader.bounds()
-        entries = read(reader)
-        documents = [to_json(entry, calls=False) for entry in entries]
+        documents = read(reader)
         if spans:
-            _add_spans(reader, entries, documents)
+            _add_spans(reader, documents)
         if heads:
-            for entry, document in zip(entries, documents, strict=True):
-                if lines := list(_indented_after(reader, entry)):
+            for document in documents:
+                if lines := list(_indented_after(reader, document)):
                     document["body"] = "\n".join((document["body"].rstrip("\n"), *lines))
     # Each call of the encoder holds the interpreter's lock.
     records = b",".join(ndjson.line(document)[:-1] for document in documents)
     return b'{"first": %d, "last": %d, "records": [%b]}\n' % (first, last, records)
 
 
-def _indented_after(reader: TimelineReader, head: StoredRecord) -> Iterator[str]:
+def _indented_after(reader: TimelineReader, head: Document) -> Iterator[str]:
     """Yield the lines that `RecordFilter.heads` omits after a line of stderr."""
-    first, cursor = head.record, head.cursor
-    while isinstance(first, LineRecord) and first.stream == "stderr":
-        page = reader.after(cursor, RecordFilter(request_id=first.request_id), FRAMES)
+    cursor = head["cursor"]
+    while head["kind"] == "stderr":
+        page = reader.after(cursor, RecordFilter(request_id=head["request_id"]), FRAMES)
         cursor = page.position
-        for line in (entry.record for entry in page.entries):
-            if (
-                not isinstance(line, LineRecord)
-                or line.stream != "stderr"
-                or line.text[:1] not in ("\t", " ")
-            ):
+        for line in page.entries:
+            if line["kind"] != "stderr" or line["body"][:1] not in ("\t", " "):
                 return
-            yield line.text
+            yield line["body"]
         if not page.more:
             return
 
 
-def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
-    fronts: dict[str, dict[str, Any]] = {}
-    for entry, span in zip(entries, documents, strict=True):
-        if isinstance(entry.record, RequestRecord) and entry.record.root:
-            fronts[entry.record.request_id] = span
-            span["spans"] = []
-    for entry in reader.child_spans(list(fronts)):
-        fronts[entry.record.request_id]["spans"].append(to_json(entry, calls=False))
+def _add_spans(reader: TimelineReader, documents: list[Document]) -> None:
+    fronts: dict[str, Document] = {}
+    for document in documents:
+        if document["kind"] == "request" and document["root"]:
+            fronts[document["request_id"]] = document
+            document["spans"] = []
+    for span in reader.child_spans(list(fronts)):
+        fronts[span["request_id"]]["spans"].append(span)
 
 
 async def _cursors(
     run: Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
-        first, last = await run(lambda: _bounds(path, query))
+        first, last = await run(partial(_bounds, path, record_filter, query.after or 0))
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
@@ -426,15 +406,15 @@ async def _cursors(
         yield ndjson.line({"error": problem_members(error)})
 
 
-def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
+def _bounds(path: Path, record_filter: RecordFilter, cursor: int) -> tuple[int, int]:
     """Return the first and the last cursor to scan."""
     reader = open_reader(path)
     if reader is None:
         return _EMPTY_RANGE
     with closing(reader):
         first, last = reader.bounds()
-        after, newest = reader.time_range(*query.times())
-        return max(first, (query.after or 0) + 1, after + 1), min(last, newest)
+        after, newest = reader.time_range(record_filter)
+        return max(first, cursor + 1, after + 1), min(last, newest)
 
 
 def _line(page: CursorPage) -> bytes:

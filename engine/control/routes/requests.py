@@ -23,14 +23,14 @@ from engine.gateway.replay import Replayer
 from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.query import RecordFilter, open_reader
-from engine.timeline.record import StoredRecord
+from engine.timeline.record import Document, document, encode
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
     RecordedExchange,
     RecordedMessage,
-    encode,
     exchange_document,
 )
+from engine.timeline.recording import encode as encode_exchange
 
 MAX_RECORDS = 20_000
 MAX_HEADERS, MAX_TARGET_LENGTH = 100, 8192
@@ -144,7 +144,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
     """Return the routes."""
     routes = Routes("requests", __name__)
 
-    async def read(project: str, id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
+    async def read(project: str, id: str) -> tuple[RecordedExchange, list[Document]]:
         return await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
 
     @routes.get("/v1/projects/<project>/requests/<id>", "viewer")
@@ -160,7 +160,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
         """
         if (exchange := replayer.original(id)) is None:
             await read(project, id)  # Raises if the request is unknown.
-        head, *bodies = encode(exchange) if exchange is not None else ("", b"", b"")
+        head, *bodies = encode_exchange(exchange) if exchange is not None else ("", b"", b"")
         request, response = (b64encode(body).decode() for body in bodies)
         return OriginalOut(head=head, request=request, response=response)
 
@@ -180,15 +180,15 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
     async def _replayed(exchange: RecordedExchange) -> ReplayOut:
         names = dev.project.recorded or frozenset()
         done = await replayer.replay(replayer.restored(exchange, names), names)
-        entries = [StoredRecord(0, record) for record in done.records]
+        records = [document(0, encode(record)) for record in done.records]
         return ReplayOut(
-            **exchange_document(done.exchange, entries), omitted_headers=list(done.omitted_headers)
+            **exchange_document(done.exchange, records), omitted_headers=list(done.omitted_headers)
         )
 
     return routes
 
 
-def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
+def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[Document]]:
     reader = open_reader(path)
     if reader is not None:
         with closing(reader):

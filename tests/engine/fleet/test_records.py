@@ -19,7 +19,7 @@ from engine.fleet.records import FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.query import RecordFilter, TimelineReader, open_reader
-from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.record import LineRecord, RequestRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.store import MINUTE_NS, UsageRecorder, UsageStore
 from svc_tui.serve.runtime import answer_reads
@@ -84,9 +84,7 @@ class Node:
             return []
         with closing(reader):
             entries = reader.tail(10_000, RecordFilter())
-        return [
-            f"{entry.node} {entry.record.text}" for entry in entries if isinstance(entry.record, LineRecord)
-        ]
+        return [f"{entry['node']} {entry['body']}" for entry in entries if entry["kind"] == "stdout"]
 
     def has_copied(self, node: str) -> bool:
         """Return whether this node has copied what it lacked of another one."""
@@ -102,7 +100,7 @@ class Node:
     def lost(self) -> list[str]:
         with closing(TimelineReader(self.files.timeline)) as reader:
             entries = reader.tail(10_000, RecordFilter())
-        return [entry.record.text for entry in entries if isinstance(entry.record, PlatformRecord)]
+        return [entry["body"] for entry in entries if entry["kind"] == "platform"]
 
 
 async def shown(holds: Callable[[], bool]) -> None:

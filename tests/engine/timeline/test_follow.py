@@ -11,7 +11,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineFollower
 from engine.timeline.record import Record
 from engine.timeline.recorder import Retention, TimelineStore
-from tests.engine.timeline.records import BEGAN, LINE, SECOND, line
+from tests.engine.timeline.records import BEGAN, LINE, SECOND, line, record_of
 
 WRITE = """
 import sys
@@ -46,7 +46,7 @@ def open_files() -> list[str]:
 
 
 def polled(follower: TimelineFollower) -> list[Record]:
-    return [entry.record for entry in follower.poll().entries]
+    return [record_of(entry) for entry in follower.poll().entries]
 
 
 def test_follower_waits_for_missing_file_without_creating_it(path: Path) -> None:
@@ -89,7 +89,7 @@ def test_follower_has_no_open_file_and_opens_an_unchanged_one_no_more(path: Path
 def test_follower_resumes_at_position(path: Path) -> None:
     write(path, *map(line, range(5)))
     first = TimelineFollower(path, RecordFilter(), 0)
-    cursors = [entry.cursor for entry in first.poll().entries]
+    cursors = [entry["cursor"] for entry in first.poll().entries]
     second = TimelineFollower(path, RecordFilter(), cursors[2])
     assert polled(second) == [line(3), line(4)]
 
@@ -114,7 +114,7 @@ def test_slow_follower_gets_dropped_count(path: Path) -> None:
     store.close()
     page = follower.poll()
     assert page.dropped == 8
-    assert [entry.record for entry in page.entries] == [line(10)]
+    assert [record_of(entry) for entry in page.entries] == [line(10)]
     assert follower.poll().dropped == 0
 
 

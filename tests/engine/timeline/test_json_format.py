@@ -12,15 +12,13 @@ from engine.timeline.record import (
     PlatformRecord,
     Record,
     RequestRecord,
-    StoredRecord,
     StructuredRecord,
-    decode,
     encode,
-    from_json,
-    to_json,
+    searchable,
+    searchable_document,
 )
 from engine.trace import MAX_CALLS, MAX_NAME_CHARS, Call
-from tests.engine.timeline.records import REQUEST
+from tests.engine.timeline.records import LINE, PLATFORM, REQUEST, STRUCTURED, record_of, stored
 
 TIME = 1_700_000_000_123_456_789
 
@@ -102,27 +100,24 @@ TIME = 1_700_000_000_123_456_789
     ],
 )
 def test_record_round_trips_through_json(record: Record) -> None:
-    before = StoredRecord(7, record)
-    assert from_json(json.loads(json.dumps(to_json(before)))) == before
-    assert decode(7, encode(record)) == before
+    document = stored(record, 7)
+    assert document["cursor"] == 7
+    assert record_of(json.loads(json.dumps(document))) == record
 
 
 def test_calls_with_long_names_are_stored_shortened() -> None:
     calls = tuple(Call("sql", "\ud800" + "\x01" * (MAX_NAME_CHARS - 1), 1) for _ in range(MAX_CALLS))
-    row = encode(replace(REQUEST, span_id="00f067aa0ba902b7", calls=calls))
-    stored = decode(7, row).record
-    assert isinstance(stored, RequestRecord) and len(stored.calls) == MAX_CALLS
-    assert {len(call.name) for call in stored.calls} == {80}
+    document = stored(replace(REQUEST, span_id="00f067aa0ba902b7", calls=calls))
+    assert len(document["calls"]) == MAX_CALLS
+    assert {len(call["name"]) for call in document["calls"]} == {80}
 
 
 def test_long_line_of_a_grant_is_stored_shortened() -> None:
     grant = Grant.egress("api", "https://a.test", "egress = [" + "x" * 100_000)
-    stored = decode(7, encode(PlatformRecord(TIME, "api", "WARN", "denied", grant=grant))).record
-    assert isinstance(stored, PlatformRecord) and stored.grant is not None
-    assert len(stored.grant.line) == MAX_LINE_CHARS and stored.grant.edit == grant.edit
+    document = stored(PlatformRecord(TIME, "api", "WARN", "denied", grant=grant))
+    assert len(document["grant"]["line"]) == MAX_LINE_CHARS and document["grant"]["edit"] == grant.edit
 
 
-@pytest.mark.parametrize("wrong", [{}, {"kind": "other"}, {"kind": "stdout", "time": "now"}])
-def test_invalid_document_raises(wrong: dict[str, str]) -> None:
-    with pytest.raises((KeyError, ValueError, TypeError)):
-        from_json(wrong)
+def test_text_to_search_is_that_of_the_row() -> None:
+    for record in (REQUEST, replace(REQUEST, code="x", detail="why"), STRUCTURED, LINE, PLATFORM):
+        assert searchable_document(stored(record)) == searchable(encode(record))

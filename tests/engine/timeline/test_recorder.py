@@ -16,7 +16,7 @@ from engine.timeline.query import RecordFilter, TimelineFollower, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.recorder import TimelineRecorder, TimelineStore
 from engine.timeline.recording import Recording
-from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line
+from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line, record_of
 from tests.support.waiting import until
 
 FULL = """
@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 def stored(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    result = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if not reader.empty else []
+    result = [record_of(entry) for entry in reader.tail(1 << 40, RecordFilter())] if not reader.empty else []
     reader.close()
     return result
 
@@ -154,14 +154,14 @@ def test_file_corrupted_while_open_is_quarantined(path: Path, reported: Reported
     timeline.append(line(1))
     until(lambda: path.exists() and bool(stored(path)))
     follower = TimelineFollower(path, RecordFilter(), 0)
-    assert [entry.record for entry in follower.poll().entries] == [line(1)]
+    assert [record_of(entry) for entry in follower.poll().entries] == [line(1)]
     for file in path.parent.glob("timeline.db*"):
         file.unlink()
     path.write_bytes(b"rubbish" * 1000)
     timeline.append(line(2))
     assert reported.event.wait(60)
     recorder.close()
-    assert [entry.record for entry in follower.poll().entries] == [line(2)]
+    assert [record_of(entry) for entry in follower.poll().entries] == [line(2)]
     assert len(list(path.parent.glob("timeline-damaged-*.db"))) == 1
 
 
@@ -279,5 +279,5 @@ def test_idle_file_is_closed_and_opened_again(
     for expected in ([LINE], [LINE, LINE]):
         timeline.append(LINE)
         until(lambda: path.exists() and stored(path) == expected)  # noqa: B023
-        until(lambda: recorder._store is None)
+        until(lambda: recorder._file.current is None)
     recorder.close()

@@ -7,7 +7,7 @@ import pytest
 from engine.timeline.database import timeline_path
 from engine.timeline.query import PAGE_RECORDS, RecordFilter, RecordPage, TimelineReader, select
 from engine.timeline.recorder import Retention, TimelineStore
-from tests.engine.timeline.records import BEGAN, SECOND, line
+from tests.engine.timeline.records import BEGAN, SECOND, line, record_of
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def pages(path: Path, stretch: Range, filter: RecordFilter | None = None) -> lis
 
 
 def numbers(path: Path, stretch: Range, filter: RecordFilter | None = None) -> list[int]:
-    result = [entry.record for page in pages(path, stretch, filter) for entry in page.entries]
+    result = [record_of(entry) for page in pages(path, stretch, filter) for entry in page.entries]
     return [record.time_ns - BEGAN for record in result]
 
 

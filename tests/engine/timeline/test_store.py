@@ -22,11 +22,11 @@ from engine.timeline.record import (
     Record,
     RequestRecord,
     StructuredRecord,
-    decode,
+    document,
     encode,
 )
 from engine.timeline.recorder import Retention, TimelineStore
-from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
+from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line, record_of
 from tests.support.examples import examples
 
 ALL = RecordFilter()
@@ -57,7 +57,7 @@ def written(path: Path, *records: Record, now_ns: int = BEGAN, retention: Retent
 
 def stored(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    result = [entry.record for entry in reader.tail(1 << 40, ALL)]
+    result = [record_of(entry) for entry in reader.tail(1 << 40, ALL)]
     reader.close()
     return result
 
@@ -143,22 +143,21 @@ def test_unusual_texts_round_trip(path: Path, text: str) -> None:
 
 
 def test_unstorable_text_is_adjusted() -> None:
-    half = encode(replace(STRUCTURED, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64))
-    record = decode(1, half).record
+    half = replace(STRUCTURED, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64)
+    record = record_of(document(1, encode(half)))
     assert isinstance(record, StructuredRecord)
     assert (record.body, record.attributes, record.time_ns) == ("?a", {"?": "?"}, (1 << 63) - 1)
-    long = decode(1, encode(replace(LINE, text="é" * 3 * MAX_TEXT_CHARS))).record
-    assert isinstance(long, LineRecord) and long.text == "é" * MAX_TEXT_CHARS + "…"
-    many = decode(1, encode(replace(STRUCTURED, attributes={str(i): "x" * 1000 for i in range(100)}))).record
-    assert isinstance(many, StructuredRecord)
-    assert many.attributes["…"] == "35 more" and len(many.attributes) == 66
+    long = document(1, encode(replace(LINE, text="é" * 3 * MAX_TEXT_CHARS)))
+    assert long["body"] == "é" * MAX_TEXT_CHARS + "…"
+    many = document(1, encode(replace(STRUCTURED, attributes={str(i): "x" * 1000 for i in range(100)})))
+    assert many["attributes"]["…"] == "35 more" and len(many["attributes"]) == 66
 
 
 def test_cursors_are_contiguous_across_processes(path: Path) -> None:
     for _ in range(3):
         written(path, *map(line, range(73)))
     reader = TimelineReader(path)
-    cursors = [entry.cursor for entry in reader.tail(1000, ALL)]
+    cursors = [entry["cursor"] for entry in reader.tail(1000, ALL)]
     first, last = reader.bounds()
     assert cursors == list(range(first, last + 1)) and len(cursors) == 219
     reader.close()

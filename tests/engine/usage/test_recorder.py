@@ -136,13 +136,13 @@ def test_file_that_cannot_be_written_is_closed_until_the_next_try(path: Path) ->
     warned, timeline = threading.Event(), TimelineBus()
     recorder = UsageRecorder(path, timeline, lambda error: warned.set(), interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
-    until(lambda: recorder._store is not None)
+    until(lambda: recorder._file.current is not None)
     blocked = path.with_name(f"{path.name}-journal")
     until(lambda: not blocked.exists())
     blocked.mkdir()
     timeline.append(OK)
     assert warned.wait(60)
-    until(lambda: recorder._store is None)
+    until(lambda: recorder._file.current is None)
     blocked.rmdir()
     recorder.close()
     assert stored(path)[1000, "web"].requests == 2
@@ -248,5 +248,5 @@ def test_idle_file_is_closed_and_opened_again(path: Path, monkeypatch: pytest.Mo
     for count in (1, 2):
         timeline.append(OK)
         until(lambda: path.exists() and [each.requests for each in stored(path).values()] == [count])  # noqa: B023
-        until(lambda: recorder._store is None)
+        until(lambda: recorder._file.current is None)
     recorder.close()

@@ -10,14 +10,12 @@ from engine.timeline.record import (
     PlatformRecord,
     Record,
     RequestRecord,
-    StoredRecord,
     StructuredRecord,
-    to_json,
 )
 from screens.logs.format import COLUMNS, highlight, row
 from screens.widgets.rows import COLUMN_GAP, fit_cell, layout_columns, merge_empty
 from svc_tui.terminal.units import clock, duration
-from tests.engine.timeline.records import REQUEST
+from tests.engine.timeline.records import REQUEST, stored
 
 NOON = 1_795_262_400_000_000_000
 MS = 1_000_000
@@ -48,7 +46,7 @@ def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
 
 
 def doc(record: Record) -> dict[str, Any]:
-    return to_json(StoredRecord(7, record))
+    return stored(record, 7)
 
 
 def tones(record: Record, cell: int) -> list[str]:
