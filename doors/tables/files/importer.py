@@ -17,8 +17,7 @@ from doors.tables.files.format import STEP, FileLines, FileProgress, Format, chu
 from doors.tables.files.json_file import minified, objects
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.apply import check_name, create_table
-from doors.tables.schema.change import CreateTable
+from doors.tables.schema.change import CreateTable, check_name
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import Column, Table, find, lookup, read
 from doors.tables.sqlite.connections import open_owner
@@ -71,7 +70,7 @@ def load_rows(
         connection.execute("COMMIT")
         with transaction(connection, error_prefix):
             if create:
-                create_table(connection, CreateTable(table.name, table.columns, table.note))
+                CreateTable(table.name, table.columns, table.note).apply_to(connection)
             elif replace:
                 connection.execute(f"DELETE FROM {quoted(table.name)}")
             for inserted in _insert_staged(connection, find(read(connection), table.name), columns, count):

@@ -8,8 +8,7 @@ from doors.tables.files.exporter import save
 from doors.tables.files.format import MAX_RECORD, FileProgress, Format
 from doors.tables.files.importer import load
 from doors.tables.guest.session import never
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import CreateTable
+from doors.tables.schema.change import CreateTable, apply
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
 from doors.tables.types.infer import preview
