@@ -33,6 +33,7 @@ from tests.doors.tables.schema.changes import refusal, table
         ("integer", 7, "json", "7"),
         ("real", 3.0, "integer", 3),
         ("real", 0.1, "text", "0.1"),
+        ("real", float("-inf"), "text", "-9e999"),
         ("boolean", 1, "text", "true"),
         ("boolean", 0, "json", "false"),
         ("timestamp", "2026-01-02T01:04:05.678Z", "text", "2026-01-02T01:04:05.678Z"),
