@@ -7,10 +7,9 @@ generated columns. The stored statement has everything; parsing it loses only co
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Literal, get_args
 
-from doors.tables.sqlite.errors import TablesError, fold, quoted
+from doors.tables.sqlite.errors import TablesError, complete, fold, quoted
 
 Kind = Literal["word", "name", "string", "number", "mark"]
 
@@ -115,30 +114,16 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
             position = match.end() if match else position
             if position >= len(buffer) or buffer[position] != ";":
                 break
-            if _is_in_trigger(buffer, start, position):
-                position += 1
-                continue
             text = buffer[start:position]
-            yield from _statement(text, line)
-            line += text.count("\n")
-            position = start = position + 1
+            position += 1
+            if "\0" in text or complete(f"{text};"):  # Else the semicolon is inside a trigger.
+                yield from _statement(text, line)
+                line += text.count("\n")
+                start = position
         buffer, position, start = buffer[start:], position - start, 0
         if len(buffer) > max_length:
             raise StatementTooLong(line)
     yield from _statement(buffer, line)
-
-
-def _is_in_trigger(text: str, start: int, position: int) -> bool:
-    """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
-    first = [token.text.lower() for token in islice(tokens(text, start, position), 3)]
-    if (
-        first[:1] != ["create"]
-        or "trigger" not in first[1:]
-        or first[1] not in ("temp", "temporary", "trigger")
-    ):
-        return False
-    last = tokens(text, text.rfind(";", start, position) + 1, position)
-    return [token.text.lower() for token in islice(last, 2)] != ["end"]
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:

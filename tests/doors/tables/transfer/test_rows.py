@@ -157,7 +157,7 @@ def test_empty_line_in_single_column_csv_is_a_row(database: Connection) -> None:
         ('{"score": 0.123456789012345678}', "0.123456789012345678 has more digits"),
         ('{"score": 1e400}', "1e400 is beyond the range of a real"),
         ('{"name": "\\ud800"}', "half of a character"),
-        ('{"score": NaN}', "NaN is not JSON"),
+        ('{"score": NaN}', "NaN is not a JSON number"),
         ('{"name": "a",}', "a name in double quotes was expected"),
         ('{"name" "a"}', "a colon was expected after name"),
         ('{"name": "a" "b": 1}', "a comma was expected after the value of name"),
