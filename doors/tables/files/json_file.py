@@ -125,16 +125,12 @@ class _JsonReader:
 def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
     reader = _JsonReader(source)
     reader.take("[")
-    if reader.peek() == "]":
-        reader.take("]")
-    else:
-        separator = ","
-        while separator == ",":
-            reader.peek()
-            line = reader.line
-            fields = reader.object()
-            yield line, reader.bytes, fields
-            separator = reader.take(",]")
+    separator = reader.take("]") if reader.peek() == "]" else ","
+    while separator == ",":
+        reader.peek()
+        line, fields = reader.line, reader.object()
+        yield line, reader.bytes, fields
+        separator = reader.take(",]")
     if reader.peek():
         raise _mistake(reader.line, "unexpected text after the array", _ARRAY)
 

@@ -81,9 +81,7 @@ def from_json(table: Table, column: Column) -> FromJson:
 
     def read(value: Any, source_text: str) -> Value:
         try:
-            if strict and type.form == "string" and not isinstance(value, str) and value is not None:
-                return _bounded(source_text)  # The text of a number as it is in the file: 1.10.
-            return _bounded(_to_stored(value, source_text, type))
+            return _bounded(_to_stored(value, source_text, type, strict=strict))
         except ValueError:
             if strict or isinstance(value, bool | list | dict) or _is_beyond(value):
                 raise
@@ -104,7 +102,7 @@ def exact_from_json(table: Table, column: Column) -> FromJson:
     return read_exactly
 
 
-def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
+def _to_stored(value: Any, source_text: str, type: ColumnType, *, strict: bool) -> Value:
     match value:
         case None:
             return None
@@ -112,16 +110,16 @@ def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
             return minified(source_text)
         case bool() if type.form == "bool":
             return int(value)
-        case bool() | list() | dict() if type.form == "string":
-            return source_text
+        case str():
+            return type.parse(value)
+        case _ if type.form == "string" and (strict or isinstance(value, bool | list | dict)):
+            return source_text  # That of a number is as it is in the file: 1.10.
         case bool():
             raise ValueError("is true or false")
         case list():
             raise ValueError("is an array")
         case dict():
             raise ValueError("is an object")
-        case str():
-            return type.parse(value)
         case int() if type.form == "string" and not _is_beyond(value):
             return value
         case float() if type.form == "string":
