@@ -18,7 +18,7 @@ from quart import Response
 from quart_schema import document_response
 
 from doors.tables.api.file_routes import MEDIA_TYPES, Transfers, export_response, require_data_dir
-from doors.tables.files.exporter import save_view
+from doors.tables.files.exporter import save
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RefreshResult, RowVersion
 from doors.tables.grid.view_sql import GridQuery
@@ -276,8 +276,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, _current_view)
-        save = partial(save_view, format=format, view=view)
-        return await export_response(transfers, folder, format, save)
+        return await export_response(transfers, folder, format, partial(save, format=format, view=view))
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
     async def refresh_grid(project: str, grid: str, data: RefreshQuery) -> RefreshResult:
