@@ -206,42 +206,33 @@ def parse(sql: str) -> Definition:
     opening = next((index for index, token in enumerate(parts) if token.text == "("), None)
     if opening is None:
         raise TablesError(f"cannot parse the definition of the table: {sql[:80]}")
-    closing = _closing(parts, opening)
+    items, options = _split(parts[opening:])
     columns, constraints = [], []
-    for part in _split(parts[opening + 1 : closing]):
+    for part in items:
         if part and part[0].is_word(*_TABLE_CONSTRAINTS):
             constraints.append(to_sql(part))
         elif part:
             columns.append(_column(part))
-    return Definition(tuple(columns), tuple(constraints), to_sql(parts[closing + 1 :]))
-
-
-def _closing(parts: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for index in range(opening, len(parts)):
-        depth += _step(parts[index])
-        if depth == 0:
-            return index
-    return len(parts)
+    return Definition(tuple(columns), tuple(constraints), to_sql(options))
 
 
 def _step(token: Token) -> int:
-    if token.kind != "mark":
-        return 0
-    return {"(": 1, ")": -1}.get(token.text, 0)
+    return {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
 
 
-def _split(items: Iterable[Token]) -> list[list[Token]]:
-    """Split at the commas outside parentheses."""
-    parts: list[list[Token]] = [[]]
+def _split(parts: Sequence[Token]) -> tuple[list[list[Token]], Sequence[Token]]:
+    """Split a list in parentheses at its commas; return its items and the tokens behind it."""
+    items: list[list[Token]] = [[]]
     depth = 0
-    for token in items:
+    for index, token in enumerate(parts):
         depth += _step(token)
-        if depth == 0 and token.kind == "mark" and token.text == ",":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
+        if depth == 0:
+            return items, parts[index + 1 :]
+        if depth == 1 and token.kind == "mark" and token.text == ",":
+            items.append([])
+        elif index:
+            items[-1].append(token)
+    return items, ()
 
 
 def _column(part: Sequence[Token]) -> ColumnText:
