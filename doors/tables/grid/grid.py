@@ -226,13 +226,23 @@ class Grid:
             return bool(self._version() != self._data_version)
 
     def window(self, start: int, n: int) -> tuple[list[Cells | None], list[Cells | None], list[str]]:
-        """Return up to `n` rows from position `start`, counted from 0, their keys, and their versions."""
+        """Return up to `n` rows from position `start`, counted from 0, their keys, and their versions.
+
+        Raises `TablesError`, also if the keys, which are not cut, are too large.
+        """
         order = self._order
         numbers = range(order.first + start, order.first + min(start + n, order.count))
         condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
         head = (order.position, f"{order.handle[0]} IS NOT NULL")
+        size = " + ".join(f"ifnull(octet_length({each}), 0)" for each in self._key_expressions())
+        total = f"SELECT total({size}) FROM {order.source} WHERE {condition}"
         with self._snapshot():
-            self._check_key_bytes(order, condition)
+            if scalar(self._connection, total) > MAX_KEY_BYTES:
+                raise TablesError(
+                    f"the keys of these rows have more than {MAX_KEY_BYTES >> 20} MiB",
+                    "Export the table, or use shorter keys.",
+                    code="too-large",
+                )
             selected_rows = self._select(head, order.source, condition, keys=True)
         by_position = {row[0]: results(row[2:]) for row in selected_rows if row[1]}
         found = [by_position.get(position) for position in numbers]
@@ -240,17 +250,6 @@ class Grid:
         shown = [self._cells(row[len(types) :]) if row else None for row in found]
         keys = [cells(row[: len(types)], types, cut=MAX_CELL_BYTES) if row else None for row in found]
         return shown, keys, [_version(each) for each in shown]
-
-    def _check_key_bytes(self, order: Order, condition: str) -> None:
-        """Raise `TablesError` if the keys of rows, which are not cut, are too large for a window."""
-        size = " + ".join(f"ifnull(octet_length({each}), 0)" for each in self._key_expressions())
-        total = scalar(self._connection, f"SELECT total({size}) FROM {order.source} WHERE {condition}")
-        if total > MAX_KEY_BYTES:
-            raise TablesError(
-                f"the keys of these rows have more than {MAX_KEY_BYTES >> 20} MiB",
-                "Export the table, or use shorter keys.",
-                code="too-large",
-            )
 
     def full_cell(self, key: Cells, column: str) -> Any:
         """Return one complete cell of a row. Raises `TablesError`, also `RowNotFound`."""
