@@ -19,7 +19,7 @@ from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
 from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
-from doors.tables.schema.apply import MAX_COLUMNS
+from doors.tables.schema.change import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE, SMALL_BYTES
 from doors.telemetry import otlp_json, signals
 from doors.telemetry.door import MAX_REQUEST_BYTES

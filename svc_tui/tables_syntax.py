@@ -10,7 +10,7 @@ A name with spaces goes in double quotes, a text with spaces or commas in single
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
@@ -204,7 +204,7 @@ _DESTRUCTIVE = frozenset({"drop-column", "drop-table"})
 
 def parse_columns(text: str, types: ColumnTypes) -> list[Document]:
     """Return the columns of a new table. Raises `SvcError`."""
-    columns = [column for _, column in _each(text, lambda words: parse_column(words, types))]
+    columns = _each(text, lambda words: parse_column(words, types))
     if not columns:
         raise InvalidUsage("the columns are missing", f"Write {COLUMN_SYNTAX}.")
     return columns
@@ -251,7 +251,7 @@ def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> li
         _track(change, columns, types)
         return change
 
-    changes = [change for _, change in _each(text, parse)]
+    changes = _each(text, parse)
     if not changes:
         raise InvalidUsage("the changes are missing", f"Available: {', '.join(CHANGE_SYNTAX)}.")
     return sorted(changes, key=lambda change: change["op"] == "rename-table")
@@ -332,16 +332,17 @@ def format_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _each(text: str, parse: Any) -> Iterator[tuple[int, Document]]:
-    """Yield the line number and the value of each part of a text. Raises `SvcError` with the line."""
-    lines = "\n" in text.strip()
+def _each(text: str, parse: Callable[[Sequence[str]], Document]) -> list[Document]:
+    """Return the value of each part of a text. Raises `SvcError` with the line."""
+    values = []
     for line, words in _parts(text):
         try:
-            yield line, parse(words)
+            values.append(parse(words))
         except SvcError as error:
-            if not lines:
+            if "\n" not in text.strip():
                 raise
             raise InvalidUsage(f"line {line}: {error.message}", error.hint) from error
+    return values
 
 
 def _parts(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -56,7 +56,7 @@ def get(
     with (
         open_tables(context) as project,
         stderr.ProgressLine() as progress,
-        project.download("files/content", key=key) as chunks,
+        project.client.download(project.path + "files/content", params={"key": key}) as chunks,
     ):
         written = save(chunks, file, progress, "reading")
     if written is not None:
@@ -77,7 +77,8 @@ def put(
     key = key or Path(file).name
     with opened(file) as source, open_tables(context) as project, stderr.ProgressLine() as progress:
         chunks = sized_chunks(source, progress.show)
-        stored = project.send("PUT", "files/content", chunks, key=key, type=type or content_type(key))
+        params = {"key": key, "type": type or content_type(key)}
+        stored = project.client.call("PUT", project.path + "files/content", params=params, content=chunks)
     stdout.answer(stored, [f"{key}  {size(stored['size'])}"], as_json=as_json)
 
 
@@ -85,7 +86,8 @@ def put(
 def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Keys of files.")]) -> int:
     """Remove files."""
     with open_tables(context) as project:
-        answers = {key: project.send("DELETE", "files/content", None, key=key) for key in keys}
+        path = project.path + "files/content"
+        answers = {key: project.client.call("DELETE", path, params={"key": key}) for key in keys}
     missing = [key for key, answer in answers.items() if not answer["removed"]]
     for key in missing:
         stderr.warn(f"there is no file {key!r}", "svc files ls lists the files.")

@@ -6,8 +6,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -71,31 +71,20 @@ class Tables:
 
     client: Client
     root: Path
-    _path: str
+    path: str
 
     def get(self, path: str, **params: Any) -> Any:
         """Return the document at a path below the project."""
-        return self.client.call("GET", self._path + path, params=params)
+        return self.client.call("GET", self.path + path, params=params)
 
     def post(self, path: str, body: Any) -> Any:
-        return self.client.call("POST", self._path + path, body)
+        return self.client.call("POST", self.path + path, body)
 
     def types(self) -> ColumnTypes:
         return ColumnTypes.from_document(self.get("tables/types"))
 
     def change(self, **change: Any) -> None:
         self.post("schema", {"changes": [change]})
-
-    def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
-        """Send a file and yield the documents of the answer."""
-        return self.client.lines("POST", self._path + path, params=params, content=chunks)
-
-    def send(self, method: str, path: str, content: Iterable[bytes] | None, **params: Any) -> Any:
-        """Send a file, or nothing, and return the answer."""
-        return self.client.call(method, self._path + path, params=params, content=content)
-
-    def download(self, path: str, **params: Any) -> AbstractContextManager[Iterator[bytes]]:
-        return self.client.download(self._path + path, params=params)
 
 
 @contextmanager
@@ -477,11 +466,13 @@ def import_(
         require_complete(Path(name))
     with opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
         chunks = sized_chunks(file, progress.show)
+        path, options = tables.path + "import", dict[str, Any](format=kind)
         if preview:
-            (result,) = tables.upload("import/preview", chunks, format=kind)
+            path += "/preview"
         else:
-            options = {"format": kind, "table": table, "create": create or None, "replace": replace or None}
-            result = _imported(tables.upload("import", chunks, **options), progress.show)
+            options |= {"table": table, "create": create or None, "replace": replace or None}
+        lines = tables.client.lines("POST", path, params=options, content=chunks)
+        (result,) = lines if preview else (_imported(lines, progress.show),)
     if as_json:
         stdout.data(result)
     elif preview:
@@ -579,7 +570,7 @@ def export(
     with (
         open_tables(context) as tables,
         stderr.ProgressLine() as progress,
-        tables.download("export", format=kind, table=table) as chunks,
+        tables.client.download(tables.path + "export", params={"format": kind, "table": table}) as chunks,
     ):
         written = save(chunks, name, progress, "exporting")
     if written is not None:

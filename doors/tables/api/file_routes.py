@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
@@ -39,48 +39,39 @@ Produce = Callable[[Callable[[], bool]], Iterator[bytes]]
 """Returns a generator of the pieces of a response body, which ends early if a function returns true."""
 
 
-class Stream:
-    """A response body that a generator produces on a thread of its own: it takes as long as its client."""
+async def start_stream(produce: Produce, transfer: ExitStack) -> AsyncGenerator[bytes, None]:
+    """Return a response body that is produced on a thread of its own: it takes as long as its client.
 
-    def __init__(self, produce: Produce, transfer: ExitStack) -> None:
-        """Begin. `transfer` is closed at the end."""
-        self._disconnected = False
-        self._pieces = produce(lambda: self._disconnected)
-        self._thread = ThreadPoolExecutor(1, "tables-stream")
-        self._transfer = transfer
-        self._first = b""
+    Waits for the first piece and raises an error before it. The end of the body closes `transfer`.
+    """
+    body = _stream(produce, transfer)
+    await anext(body)
+    return body
 
-    async def start(self) -> None:
-        """Wait for the first piece. Raises the generator's error before it."""
-        try:
-            self._first = await self._next()
-        except BaseException:
-            await self.aclose()
-            raise
 
-    def __aiter__(self) -> "Stream":
-        return self
+async def _stream(produce: Produce, transfer: ExitStack) -> AsyncGenerator[bytes, None]:
+    """Yield an empty piece once the first one is there, then all pieces."""
+    disconnected = False
+    pieces = produce(lambda: disconnected)
+    thread = ThreadPoolExecutor(1, "tables-stream")
+    run = partial(asyncio.get_running_loop().run_in_executor, thread)
 
-    async def __anext__(self) -> bytes:
-        piece, self._first = self._first or await self._next(), b""
-        if not piece:
-            raise StopAsyncIteration
-        return piece
-
-    async def _next(self) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, next, self._pieces, b"")
-
-    async def aclose(self) -> None:
-        """Stop the statement in progress, and wait for the end of the generator."""
-        self._disconnected = True
-        with self._transfer:
-            ended = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-            self._thread.shutdown(wait=False)
-            await finish(ended)
-
-    def _close(self) -> None:
+    def close() -> None:
         with suppress(SvcError):  # The interrupt of a statement.
-            self._pieces.close()  # type: ignore[attr-defined]
+            pieces.close()  # type: ignore[attr-defined]
+
+    try:
+        piece = await run(next, pieces, b"")
+        yield b""
+        while piece:
+            yield piece
+            piece = await run(next, pieces, b"")
+    finally:
+        disconnected = True
+        with transfer:
+            ended = run(close)
+            thread.shutdown(wait=False)
+            await finish(ended)
 
 
 MAX_TRANSFERS = 8
@@ -173,7 +164,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         with transfers.start(data) as transfer:
             file = transfer.enter_context(await _spool_body(data))
             origin = Origin("import", user=principal().name)
-            stream = await _stream(transfer, partial(_load, data, file, query_args, origin))
+            stream = await start_stream(partial(_load, data, file, query_args, origin), transfer.pop_all())
         return ndjson.ndjson_response(stream)
 
     @routes.post("/v1/projects/<project>/import/preview", takes="application/octet-stream")
@@ -183,7 +174,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         data = require_data_dir(projects, project, "viewer")
         with transfers.start(data) as transfer:
             file = transfer.enter_context(await _spool_body(data))
-            stream = await _stream(transfer, lambda _: _preview(file, query_args))
+            stream = await start_stream(lambda _: _preview(file, query_args), transfer.pop_all())
         return Response(stream, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export", sends=MEDIA_TYPES.values())
@@ -203,13 +194,8 @@ async def export_response(transfers: Transfers, data: Path, format: Format, save
             yield from save(connection, stopped)
 
     with transfers.start(data) as transfer:
-        return Response(await _stream(transfer, pieces), content_type=MEDIA_TYPES[format])
-
-
-async def _stream(transfer: ExitStack, produce: Produce) -> Stream:
-    stream = Stream(produce, transfer.pop_all())
-    await stream.start()
-    return stream
+        body = await start_stream(pieces, transfer.pop_all())
+    return Response(body, content_type=MEDIA_TYPES[format])
 
 
 def require_data_dir(projects: Projects, project: str, role: Role) -> Path:

@@ -12,16 +12,15 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from pydantic import Field
 from quart import Response
 from quart_schema import document_response
 
 from doors.tables.api.file_routes import MEDIA_TYPES, Transfers, export_response, require_data_dir
-from doors.tables.files.exporter import save_view
+from doors.tables.files.exporter import save
 from doors.tables.files.format import ROWS, RowsFormat
-from doors.tables.grid.grid import Grid, RowState, TemporarySpace
+from doors.tables.grid.grid import Grid, RefreshResult, RowVersion
 from doors.tables.grid.view_sql import GridQuery
 from doors.tables.replication.history import Write, tables_at
 from doors.tables.sqlite.catalog import Column
@@ -62,7 +61,6 @@ class Grids:
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenGrid] = {}
-        self._spaces = WeakValueDictionary[Path, TemporarySpace]()
 
     async def open(self, data: Path, view: GridQuery) -> "GridOpened":
         """Open a grid on the database in a data folder.
@@ -75,9 +73,12 @@ class Grids:
             hint = f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes."
             raise SvcError(f"{full} are already open", hint, code="unavailable")
         id = secrets.token_hex(8)
-        space = self._spaces.setdefault(data, TemporarySpace())
         entry = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
         self._open[id] = entry
+
+        def others() -> int:
+            grids = [each.grid for each in list(self._open.values()) if each.data == data]
+            return sum(grid.temporary_bytes for grid in grids if grid is not None and grid is not entry.grid)
 
         def open_grid() -> GridOpened:
             path, moment = database_path(data), None
@@ -86,7 +87,7 @@ class Grids:
                     copy = tables_at(connection, view.at, view.table)
                     path, write, lacks = entry.resources.enter_context(copy)
                     moment = write, lacks
-            grid = entry.grid = Grid(path, view, space)
+            grid = entry.grid = Grid(path, view, others)
             entry.resources.callback(grid.close)
             grid.moment = moment
             grid.open()
@@ -219,29 +220,10 @@ class GridExport(QueryModel):
     format: RowsFormat
 
 
-class RowVersion(StrictModel):
-    """A row: its key, and its version when it was read."""
-
-    key: list[Any]
-    version: str = ""
-
-
 class RefreshQuery(StrictModel):
     """The rows whose state to report."""
 
     rows: list[RowVersion] = Field(default=[], max_length=MAX_ROWS)
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshResult:
-    """The current row count, and the states of the requested rows, in their order.
-
-    `new` counts added rows by their rowids; null for tables without rowids.
-    """
-
-    count: int
-    new: int | None
-    rows: list[RowState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +238,9 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     """Add the routes of grids."""
     grids = Grids()
 
+    async def use(project: str, grid: str, work: Callable[[Grid], _T]) -> _T:
+        return await grids.use(require_data_dir(projects, project, "viewer"), grid, work)
+
     @routes.post("/v1/projects/<project>/grid")
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
         """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
@@ -264,8 +249,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     @routes.get("/v1/projects/<project>/grid/<grid>")
     async def grid_state(project: str, grid: str) -> GridState:
         """Return whether the database has changed, which is cheap; needs the role viewer."""
-        folder = require_data_dir(projects, project, "viewer")
-        return await grids.use(folder, grid, lambda grid: GridState(grid.count, grid.stale()))
+        return await use(project, grid, lambda grid: GridState(grid.count, grid.stale()))
 
     @routes.delete("/v1/projects/<project>/grid/<grid>")
     async def close_grid(project: str, grid: str) -> Response:
@@ -277,18 +261,14 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     @document_response(GridRows)
     async def grid_rows(project: str, grid: str, query_args: GridWindowQuery) -> Response:
         """Read a window of rows; needs the role viewer."""
-        folder = require_data_dir(projects, project, "viewer")
-        body = await grids.use(folder, grid, lambda grid: _window(grid, query_args.start, query_args.n))
+        body = await use(project, grid, lambda grid: _window(grid, query_args.start, query_args.n))
         return Response(body, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/grid/<grid>/cell")
     @document_response(GridCell)
     async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
         """Read one complete cell of up to 64 MiB; needs the role viewer."""
-        folder, key = require_data_dir(projects, project, "viewer"), read_key(query_args.key)
-        body = await grids.use(
-            folder, grid, lambda grid: encode({"value": grid.full_cell(key, query_args.column)})
-        )
+        body = await use(project, grid, lambda grid: _cell(grid, query_args))
         return Response(body, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/grid/<grid>/export", sends=[MEDIA_TYPES[each] for each in ROWS])
@@ -296,14 +276,12 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, _current_view)
-        save = partial(save_view, format=format, view=view)
-        return await export_response(transfers, folder, format, save)
+        return await export_response(transfers, folder, format, partial(save, format=format, view=view))
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
     async def refresh_grid(project: str, grid: str, data: RefreshQuery) -> RefreshResult:
         """Update the grid to the current rows; needs the role viewer."""
-        folder = require_data_dir(projects, project, "viewer")
-        return await grids.use(folder, grid, lambda grid: _refresh(grid, data))
+        return await use(project, grid, lambda grid: grid.refresh(data.rows))
 
 
 def _opened(id: str, grid: Grid) -> GridOpened:
@@ -330,6 +308,10 @@ def _current_view(grid: Grid) -> GridQuery:
     return grid.view
 
 
+def _cell(grid: Grid, query: CellQuery) -> bytes:
+    return encode({"value": grid.full_cell(read_key(query.key), query.column)})
+
+
 def _window(grid: Grid, start: int, n: int) -> bytes:
     rows, keys, versions = grid.window(start, n)
     # Each call of the encoder holds the interpreter's lock, so rows are encoded one at a time.
@@ -340,11 +322,6 @@ def _window(grid: Grid, start: int, n: int) -> bytes:
         encode(versions),
         encode(grid.stale()),
     )
-
-
-def _refresh(grid: Grid, request: RefreshQuery) -> RefreshResult:
-    new, states = grid.refresh([(each.key, each.version) for each in request.rows])
-    return RefreshResult(grid.count, new, states)
 
 
 def read_key(text: str) -> list[Any]:

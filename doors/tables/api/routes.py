@@ -32,7 +32,6 @@ from doors.tables.replication.history import MAX_WRITES, At, History, Reverted, 
 from doors.tables.rows import changeset
 from doors.tables.rows.changeset import DeleteRow, InsertRow, Outcome, UpdateRow
 from doors.tables.schema import change
-from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.catalog import Table, find, read
@@ -237,8 +236,9 @@ class CreateTableModel(StrictModel):
     columns: list[NewColumn]
     note: str = ""
 
-    def value(self) -> change.Change:
-        return change.CreateTable(self.table, [each.column() for each in self.columns], self.note)
+    def apply_to(self, connection: Connection) -> None:
+        columns = [each.column() for each in self.columns]
+        change.CreateTable(self.table, columns, self.note).apply_to(connection)
 
 
 class AddColumnModel(StrictModel):
@@ -248,8 +248,8 @@ class AddColumnModel(StrictModel):
     table: str
     column: NewColumn
 
-    def value(self) -> change.Change:
-        return change.AddColumn(self.table, self.column.column())
+    def apply_to(self, connection: Connection) -> None:
+        change.AddColumn(self.table, self.column.column()).apply_to(connection)
 
 
 class Changes(StrictModel):
@@ -258,9 +258,6 @@ class Changes(StrictModel):
     changes: list[
         Annotated[CreateTableModel | AddColumnModel | change.RequestChange, Field(discriminator="op")]
     ] = Field(min_length=1, max_length=1000)
-
-    def values(self) -> list[change.Change]:
-        return [each.value() if isinstance(each, StrictModel) else each for each in self.changes]
 
 
 MAX_MIGRATION_BYTES = 16 << 20
@@ -440,5 +437,5 @@ async def _write(data: Path, work: Callable[[Connection], _T], by: str) -> _T:
 
 
 def _change(connection: Connection, changes: Changes) -> TableList:
-    apply(connection, changes.values())
+    change.apply(connection, changes.changes)
     return list_tables(connection)

@@ -8,7 +8,7 @@ from typing import Any
 
 from doors.tables.files import csv_file
 from doors.tables.files.copy_tables import Contents, Part, contents_of, copy
-from doors.tables.files.format import Format, RowsFormat
+from doors.tables.files.format import Format
 from doors.tables.files.json_file import text_json
 from doors.tables.grid.view_sql import GridQuery, clauses
 from doors.tables.schema.rows import row_name
@@ -41,34 +41,31 @@ _ERROR_PREFIX = "cannot export the tables"
 
 
 def save(
-    connection: Connection, stopped: Callable[[], bool], format: Format, tables: Sequence[str] = ()
+    connection: Connection,
+    stopped: Callable[[], bool],
+    format: Format,
+    tables: Sequence[str] = (),
+    view: GridQuery | None = None,
 ) -> Iterator[bytes]:
     """Yield the pieces of a file with a snapshot of tables. Raises `TablesError`.
 
-    `csv`, `json` and `jsonl` take one table or view; `sql` and `db` take any number, and all if `tables` is
-    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. Its
-    statements are interrupted once `stopped` returns true.
+    `csv`, `json` and `jsonl` take one table or view, or the rows of a `view` in its order, which is a stable
+    sort; `sql` and `db` take any number, and all if `tables` is empty. Memory use is constant. The connection
+    may be read-only and must not be in a transaction. Its statements are interrupted once `stopped` returns
+    true.
     """
     with _snapshot(connection, stopped):
         if format == "sql":
             yield from _joined(_dump(connection, contents_of(connection, tables)))
         elif format == "db":
             yield from _database(connection, tables)
-        elif len(tables) == 1:
-            yield from _joined(_rows_text(connection, format, GridQuery(table=tables[0])))
+        elif view is not None or len(tables) == 1:
+            yield from _joined(_rows_text(connection, format, view or GridQuery(table=tables[0])))
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
                 "Name one, or choose sql or db for several.",
             )
-
-
-def save_view(
-    connection: Connection, stopped: Callable[[], bool], format: RowsFormat, view: GridQuery
-) -> Iterator[bytes]:
-    """Yield the pieces of a file with the rows of a view in its order, which is a stable sort."""
-    with _snapshot(connection, stopped):
-        yield from _joined(_rows_text(connection, format, view))
 
 
 def _joined(texts: Iterable[str]) -> Iterator[bytes]:

@@ -92,11 +92,8 @@ class FileLines:
 def chunks(source: BinaryIO) -> Iterator[str]:
     """Yield a whole file in pieces of text that end anywhere. Raises `TablesError`."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line, first = 1, True
+    line, raw = 1, without_mark(source.read(_CHUNK))
     while True:
-        raw = source.read(_CHUNK)
-        if first:
-            raw, first = without_mark(raw), False
         try:
             text = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
@@ -107,6 +104,7 @@ def chunks(source: BinaryIO) -> Iterator[str]:
             yield text
         if not raw:
             return
+        raw = source.read(_CHUNK)
 
 
 def without_mark(raw: bytes) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace as changed
 from itertools import islice
+from shutil import copyfileobj
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
@@ -17,8 +18,7 @@ from doors.tables.files.format import STEP, FileLines, FileProgress, Format, chu
 from doors.tables.files.json_file import minified, objects
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.apply import check_name, create_table
-from doors.tables.schema.change import CreateTable
+from doors.tables.schema.change import CreateTable, check_name
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import Column, Table, find, lookup, read
 from doors.tables.sqlite.connections import open_owner
@@ -64,14 +64,13 @@ def load_rows(
         count, last = 0, 0
         insert = f"INSERT INTO {_STAGING} VALUES ({', '.join('?' * (len(columns) + 1))})"
         while chunk := list(islice(records, STEP)):
-            with wrapped_errors(error_prefix):
-                connection.executemany(insert, ((line, *values) for line, _, values in chunk))
+            connection.executemany(insert, ((line, *values) for line, _, values in chunk))
             count, last = count + len(chunk), chunk[-1][1]
             yield FileProgress(count, min(last, total), total, table.name)
         connection.execute("COMMIT")
         with transaction(connection, error_prefix):
             if create:
-                create_table(connection, CreateTable(table.name, table.columns, table.note))
+                CreateTable(table.name, table.columns, table.note).apply_to(connection)
             elif replace:
                 connection.execute(f"DELETE FROM {quoted(table.name)}")
             for inserted in _insert_staged(connection, find(read(connection), table.name), columns, count):
@@ -160,14 +159,13 @@ def _staging_table(connection: Connection, width: int, error_prefix: str) -> Ite
     names = ", ".join(["line", *(f"c{index}" for index in range(width))])
     with wrapped_errors(error_prefix):
         connection.execute(f"CREATE TABLE {_STAGING} ({names})")
-    try:
-        with wrapped_errors(error_prefix):
+        try:
             connection.execute("BEGIN")
-        yield
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        connection.execute(f"DROP TABLE {_STAGING}")
+            yield
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute(f"DROP TABLE {_STAGING}")
 
 
 def _insert_staged(
@@ -207,9 +205,6 @@ def _or_default(name: str, column: Column) -> str:
         return name
     default = TYPES[column.type].now_sql if column.default == "now()" else column.default
     return f"coalesce({name}, {default})"
-
-
-_BLOCK = 1 << 20
 
 
 def load(
@@ -283,8 +278,7 @@ def _import_database(
         path = folder / "x.db"
         source.seek(0)
         with path.open("wb") as copy_file:
-            while block := source.read(_BLOCK):
-                copy_file.write(block)
+            copyfileobj(source, copy_file)
         with (
             wrapped_errors(error_prefix),
             closing(open_file(path)) as uploaded,

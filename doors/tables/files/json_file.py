@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Literal
 
 from doors.tables.files.format import MAX_RECORD, FileLines, chunks, too_large
 from doors.tables.sqlite.errors import TablesError, fold
+from engine.stepwise_json import refuse_constant
 
 Field = tuple[str, Any, str]
 """Name, value, and source text of the value."""
@@ -19,15 +20,11 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _MINIFY = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\n\r]+')
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < 100 else float(digits)
 
 
-_scan = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer).scan_once  # type: ignore[attr-defined]
+_scan = json.JSONDecoder(parse_constant=refuse_constant, parse_int=_integer).scan_once  # type: ignore[attr-defined]
 
 
 def minified(text: str) -> str:
@@ -128,16 +125,12 @@ class _JsonReader:
 def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
     reader = _JsonReader(source)
     reader.take("[")
-    if reader.peek() == "]":
-        reader.take("]")
-    else:
-        separator = ","
-        while separator == ",":
-            reader.peek()
-            line = reader.line
-            fields = reader.object()
-            yield line, reader.bytes, fields
-            separator = reader.take(",]")
+    separator = reader.take("]") if reader.peek() == "]" else ","
+    while separator == ",":
+        reader.peek()
+        line, fields = reader.line, reader.object()
+        yield line, reader.bytes, fields
+        separator = reader.take(",]")
     if reader.peek():
         raise _mistake(reader.line, "unexpected text after the array", _ARRAY)
 

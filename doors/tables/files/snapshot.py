@@ -14,6 +14,7 @@ from doors.tables.sqlite.errors import (
     Connection,
     Error,
     TablesError,
+    atomic,
     fold,
     open_file,
     quoted,
@@ -55,14 +56,10 @@ def copy_before(
             copied.execute("pragma foreign_keys = off")
             copied.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
             size = copied.pragma("page_size")
-            source.execute("begin")
-            try:
-                with transaction(copied, _ERROR_PREFIX):
-                    for _ in copy(source, copied, contents_of(source, names), _ERROR_PREFIX):
-                        if copied.pragma("page_count") * size > max_bytes:
-                            raise _too_large(names, max_bytes)
-            finally:
-                source.execute("rollback")
+            with atomic(source, "begin"), transaction(copied, _ERROR_PREFIX):
+                for _ in copy(source, copied, contents_of(source, names), _ERROR_PREFIX):
+                    if copied.pragma("page_count") * size > max_bytes:
+                        raise _too_large(names, max_bytes)
             if target.stat().st_size > max_bytes:
                 raise _too_large(names, max_bytes)
     return Snapshot(tuple(names), undone, tuple(lacks))

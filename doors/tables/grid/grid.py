@@ -6,8 +6,7 @@ block checkpoints of the write-ahead log.
 
 import hashlib
 import json
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from doors.tables.sqlite.errors import (
 from doors.tables.types.grid_cell import CUT, Selected, cell, cells, key_column, results, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
+from engine.control.schemas import StrictModel
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
@@ -50,72 +50,61 @@ class Order:
     whose rowids have no gaps needs none: position and rowid differ by a constant. Temporary tables are in an
     unnamed file; nothing is written to the project's database.
 
-    `source` and `single` are FROM clauses for windows and for single rows, both with the row as `t`.
-    `position` is an SQL expression: `first` for the first row, one more for each next row. `columns` and
-    `handle` are expressions of a row's columns and of its identity; the handle is NULL in `source` for a
-    deleted row. `top` is the highest rowid, None without rowids; `added` counts the rows above a rowid.
+    `source` and `single` are FROM clauses for windows and for single rows, both with the row as `t`. They are
+    the same if positions are numbers of rows, from `first`. `columns` and `handle` are expressions of a row's
+    columns and of its identity; the handle is NULL in `source` for a deleted row. `top` is the highest rowid,
+    None without rowids.
     """
 
     count: int
     source: str
-    _: KW_ONLY
     single: str
-    position: str
     columns: tuple[str, ...]
     handle: tuple[str, ...]
+    _: KW_ONLY
     top: int | None = None
-    added: str = f"SELECT count(*) FROM temp.{ORDER_TABLE} WHERE h0 > ?"
     first: int = 1
+
+    @property
+    def position(self) -> str:
+        """The SQL expression of a position: `first` for the first row, one more for each next row."""
+        return self.handle[0] if self.single == self.source else "o.rowid"
+
+    @property
+    def added(self) -> str:
+        """The query that counts the rows above a rowid."""
+        plain = self.single == self.source
+        source, number = (self.single, self.handle[0]) if plain else (f"temp.{ORDER_TABLE}", "h0")
+        return f"SELECT count(*) FROM {source} WHERE {number} > ?"
 
 
 def materialize(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
     """Materialize the order of a view in the current transaction, replacing the previous one."""
+
+    def create(name: str, expressions: Sequence[str], order: str) -> int:
+        """Create the temporary table with expressions of the shown rows; return their number."""
+        parts = ", ".join(f"{each} AS {name}{number}" for number, each in enumerate(expressions))
+        select = f"SELECT {parts} FROM {main}{clauses.where}{order}"
+        connection.execute(f"CREATE TEMP TABLE {ORDER_TABLE} AS {select}", clauses.values)
+        return int(scalar(connection, f"SELECT ifnull(max(rowid), 0) FROM temp.{ORDER_TABLE}"))
+
     connection.execute(f"DROP TABLE IF EXISTS temp.{ORDER_TABLE}")
     columns = tuple(f"t.{quoted(column.name)}" for column in table.columns)
     main = f"main.{quoted(table.name)} t"
-    if not identity.handle:
-        return _copy_rows(connection, main, columns, clauses)
+    if not identity.handle:  # The rows cannot be read again by key, so they are copied.
+        copy, copied = f"temp.{ORDER_TABLE} t", tuple(f"t.c{number}" for number in range(len(columns)))
+        return Order(create("c", columns, clauses.order), copy, copy, copied, ("t.rowid",))
     handle = tuple(f"t.{quoted(name)}" for name in identity.handle)
     top = scalar(connection, f"SELECT max({handle[0]}) FROM {main}") or 0 if identity.numbered else None
     if identity.numbered and clauses.plain:
         first = scalar(connection, f"SELECT min({handle[0]}) FROM {main}")
         count = scalar(connection, f"SELECT count(*) FROM {main}")
         if count == 0 or top - first + 1 == count:
-            return Order(
-                count,
-                main,
-                single=main,
-                position=handle[0],
-                columns=columns,
-                handle=handle,
-                top=top,
-                added=f"SELECT count(*) FROM {main} WHERE {handle[0]} > ?",
-                first=first if count else 1,
-            )
+            return Order(count, main, main, columns, handle, top=top, first=first if count else 1)
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
-    parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
-    connection.execute(
-        f"CREATE TEMP TABLE {ORDER_TABLE} AS SELECT {parts} FROM {main}{clauses.where}{order}", clauses.values
-    )
     joined = " AND ".join(f"{part} = o.h{number}" for number, part in enumerate(handle))
     source = f"temp.{ORDER_TABLE} o LEFT JOIN {main} ON {joined}"
-    return Order(
-        _count(connection), source, single=main, position="o.rowid", columns=columns, handle=handle, top=top
-    )
-
-
-def _copy_rows(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
-    """Copy the rows of a table without a key, which cannot be read again by key."""
-    parts = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
-    connection.execute(
-        f"CREATE TEMP TABLE {ORDER_TABLE} AS SELECT {parts} FROM {main}{clauses.where}{clauses.order}",
-        clauses.values,
-    )
-    copied = tuple(f"t.c{number}" for number in range(len(columns)))
-    copy = f"temp.{ORDER_TABLE} t"
-    return Order(
-        _count(connection), copy, single=copy, position="t.rowid", columns=copied, handle=("t.rowid",)
-    )
+    return Order(create("h", handle, order), source, main, columns, handle, top=top)
 
 
 def positions(
@@ -134,10 +123,6 @@ def positions(
         [value for each in handles for value in each],
     )
     return {row[1:]: row[0] - 1 for row in ordered}
-
-
-def _count(connection: Connection) -> int:
-    return int(rows(connection, f"SELECT ifnull(max(rowid), 0) FROM temp.{ORDER_TABLE}")[0][0])
 
 
 TIMEOUT_SECONDS = 30.0
@@ -161,24 +146,6 @@ class RowNotFound(TablesError):
     code = "row-gone"
 
 
-class TemporarySpace:
-    """The temporary bytes of each open grid of a project, which share them. Their threads use it."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[object, int] = {}
-        self._lock = threading.Lock()
-
-    def set(self, grid: object, size: int) -> bool:
-        """Count the bytes of a grid instead of its earlier ones; return whether all fit together."""
-        with self._lock:
-            self._sizes[grid] = size
-            return sum(self._sizes.values()) <= MAX_GRIDS_BYTES
-
-    def remove(self, grid: object) -> None:
-        with self._lock:
-            self._sizes.pop(grid, None)
-
-
 @dataclass(frozen=True, slots=True)
 class RowState:
     """The state of a row. `position` counts from 0; null if the filters hide the row."""
@@ -187,12 +154,32 @@ class RowState:
     position: int | None
 
 
+class RowVersion(StrictModel):
+    """A row: its key, and its version when it was read."""
+
+    key: list[Any]
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshResult:
+    """The current row count, and the states of the requested rows, in their order.
+
+    `new` counts added rows by their rowids; null for tables without rowids.
+    """
+
+    count: int
+    new: int | None
+    rows: list[RowState]
+
+
 class Grid:
     """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
 
-    def __init__(self, path: Path, view: GridQuery, space: TemporarySpace) -> None:
-        """Open the file. The grids of a project share `space`."""
-        self._space, self._order_bytes = space, 0
+    def __init__(self, path: Path, view: GridQuery, others: Callable[[], int]) -> None:
+        """Open the file. `others` returns the temporary bytes of the project's other grids."""
+        self.temporary_bytes = 0
+        self._others, self._order_bytes = others, 0
         self._stopped = False
         self.view = view
         self.moment: tuple[Write, list[str]] | None = None
@@ -215,7 +202,7 @@ class Grid:
             self._connection,
             TIMEOUT_SECONDS,
             written=MAX_TEMPORARY_BYTES,
-            fits=lambda written: self._space.set(self, self._order_bytes + written),
+            fits=self._fits,
             stopped=lambda: self._stopped,
             memory=self._memory,
         )
@@ -239,13 +226,23 @@ class Grid:
             return bool(self._version() != self._data_version)
 
     def window(self, start: int, n: int) -> tuple[list[Cells | None], list[Cells | None], list[str]]:
-        """Return up to `n` rows from position `start`, counted from 0, their keys, and their versions."""
+        """Return up to `n` rows from position `start`, counted from 0, their keys, and their versions.
+
+        Raises `TablesError`, also if the keys, which are not cut, are too large.
+        """
         order = self._order
         numbers = range(order.first + start, order.first + min(start + n, order.count))
         condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
         head = (order.position, f"{order.handle[0]} IS NOT NULL")
+        size = " + ".join(f"ifnull(octet_length({each}), 0)" for each in self._key_expressions())
+        total = f"SELECT total({size}) FROM {order.source} WHERE {condition}"
         with self._snapshot():
-            self._check_key_bytes(order, condition)
+            if scalar(self._connection, total) > MAX_KEY_BYTES:
+                raise TablesError(
+                    f"the keys of these rows have more than {MAX_KEY_BYTES >> 20} MiB",
+                    "Export the table, or use shorter keys.",
+                    code="too-large",
+                )
             selected_rows = self._select(head, order.source, condition, keys=True)
         by_position = {row[0]: results(row[2:]) for row in selected_rows if row[1]}
         found = [by_position.get(position) for position in numbers]
@@ -253,17 +250,6 @@ class Grid:
         shown = [self._cells(row[len(types) :]) if row else None for row in found]
         keys = [cells(row[: len(types)], types, cut=MAX_CELL_BYTES) if row else None for row in found]
         return shown, keys, [_version(each) for each in shown]
-
-    def _check_key_bytes(self, order: Order, condition: str) -> None:
-        """Raise `TablesError` if the keys of rows, which are not cut, are too large for a window."""
-        size = " + ".join(f"ifnull(octet_length({each}), 0)" for each in self._key_expressions())
-        total = scalar(self._connection, f"SELECT total({size}) FROM {order.source} WHERE {condition}")
-        if total > MAX_KEY_BYTES:
-            raise TablesError(
-                f"the keys of these rows have more than {MAX_KEY_BYTES >> 20} MiB",
-                "Export the table, or use shorter keys.",
-                code="too-large",
-            )
 
     def full_cell(self, key: Cells, column: str) -> Any:
         """Return one complete cell of a row. Raises `TablesError`, also `RowNotFound`."""
@@ -282,22 +268,17 @@ class Grid:
             )
         return cell(result, self.table.columns[index].type, cut=MAX_CELL_BYTES)
 
-    def refresh(self, known_rows: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
-        """Materialize the order again; return the number of added rows, and the states of rows.
-
-        `shown` has the keys and versions of the rows. Added rows are counted by their rowids; None without
-        rowids.
-        """
-        if not self.stale():
-            added: int | None = 0
-        else:
+    def refresh(self, known_rows: Sequence[RowVersion]) -> RefreshResult:
+        """Materialize the order again."""
+        added: int | None = 0
+        if self.stale():
             with self._snapshot():
                 order, data_version = self._materialize()
                 top = self._order.top
                 added = None if top is None else int(scalar(self._connection, order.added, top))
             self._order, self._data_version = order, data_version
         with self._snapshot():
-            return added, self._row_states(known_rows)
+            return RefreshResult(self.count, added, self._row_states(known_rows))
 
     def stop(self) -> None:
         """Interrupt the call in progress, from any thread."""
@@ -310,7 +291,11 @@ class Grid:
     def close(self) -> None:
         """Close the connection, and free the memory of the grid."""
         self._connection.close()
-        self._space.remove(self)
+
+    def _fits(self, written: int) -> bool:
+        """Count written bytes; return whether the temporary files of all grids are small enough."""
+        self.temporary_bytes = self._order_bytes + written
+        return self._others() + self.temporary_bytes <= MAX_GRIDS_BYTES
 
     def _materialize(self) -> tuple[Order, Any]:
         """Materialize the current order; return it and the version of the database."""
@@ -320,19 +305,18 @@ class Grid:
     def _version(self) -> Any:
         return scalar(self._connection, "PRAGMA main.data_version")
 
-    def _row_states(self, known_rows: Sequence[tuple[Cells, str]]) -> list[RowState]:
+    def _row_states(self, known_rows: Sequence[RowVersion]) -> list[RowState]:
         order, width = self._order, len(self._order.handle)
         states: list[tuple[tuple[Any, ...], State] | None] = []
-        for key, version in known_rows:
+        for row in known_rows:
             try:
-                matching = self._select(
-                    order.handle, order.single, self._key_condition(key), self._key_values(key)
-                )
+                condition, values = self._key_condition(row.key), self._key_values(row.key)
+                matching = self._select(order.handle, order.single, condition, values)
             except RowNotFound:
                 matching = []
             if matching:
                 current = _version(self._cells(results(matching[0][width:])))
-                states.append((matching[0][:width], "unchanged" if current == version else "changed"))
+                states.append((matching[0][:width], "unchanged" if current == row.version else "changed"))
             else:
                 states.append(None)
         row_positions = positions(self._connection, order, [each[0] for each in states if each])
@@ -395,7 +379,7 @@ class Grid:
                             raise FullError  # A short statement ends between two checks.
             finally:
                 self._order_bytes = self._connection.pragma("page_count", schema="temp") * self._page_bytes
-                self._space.set(self, self._order_bytes)
+                self.temporary_bytes = self._order_bytes
         except (InterruptError, FullError) as error:
             table, code = self.view.table, "too-large"
             if self._memory.oversized:

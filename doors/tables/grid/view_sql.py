@@ -12,7 +12,7 @@ from doors.tables.replication.history import At
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
 from doors.tables.types.grid_cell import stored
-from doors.tables.types.registry import TEXT, TYPES, format_value
+from doors.tables.types.registry import TYPES
 from engine.control.schemas import StrictModel
 from engine.stepwise_json import Verbatim
 
@@ -122,7 +122,7 @@ def _value(table: Table, column: Column, grid_filter: FilterBy) -> Value:
 def _text(grid_filter: FilterBy) -> str:
     value = grid_filter.value
     if isinstance(value, str | int | float | Verbatim) and not isinstance(value, bool):
-        text = format_value(value, TEXT)
+        text = value if isinstance(value, str) else repr(value)
         if not _SURROGATES.search(text):
             return text
     raise TablesError(

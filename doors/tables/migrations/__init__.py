@@ -83,20 +83,12 @@ def _read(path: Path) -> Migration:
             raise TablesError(
                 f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB", "Use `svc tables import` for many rows."
             )
-        data = path.read_bytes()
+        return Migration(name, path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as error:
         raise TablesError(f"{name} cannot be read: {error.strerror}", "Check that it is a file.") from error
-    return Migration(name, decode_sql(name, data))
-
-
-def decode_sql(name: str, data: bytes) -> str:
-    """Return the text of an SQL file, without byte order mark and carriage returns. Raises `TablesError`."""
-    try:
-        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise TablesError(f"{name}:{line}: the file is not UTF-8", "Save it in UTF-8.") from None
-    return text.replace("\r\n", "\n")
 
 
 def next_name(last: str, name: str) -> str:
@@ -125,39 +117,33 @@ def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Mi
 
     A missing file is not an error: after a rollback, the older deployment lacks it.
     """
+    for error in edited(connection, migrations).values():
+        raise error
     digests = applied(connection)
     last = max(digests, key=str.encode, default="")
-    result = []
-    for migration in migrations:
-        if migration.name not in digests:
-            if migration.name.encode() < last.encode():
-                raise TablesError(
-                    f"{migration.name} sorts before {last}, which is already applied",
-                    f"Rename it so that it sorts after {last}.",
-                )
-            result.append(migration)
-        elif digests[migration.name] != migration.sha256:
-            raise _edited(migration, last)
-    return tuple(result)
+    result = tuple(each for each in migrations if each.name not in digests)
+    for migration in result:
+        if migration.name.encode() < last.encode():
+            raise TablesError(
+                f"{migration.name} sorts before {last}, which is already applied",
+                f"Rename it so that it sorts after {last}.",
+            )
+    return result
 
 
 def edited(connection: Connection, migrations: Sequence[Migration]) -> dict[str, TablesError]:
     """Return the error for each migration that was edited after it was applied, by name."""
     digests = applied(connection)
     last = max(digests, key=str.encode, default="")
+    hint = (
+        f"Undo the edit, and put the change into a new file that comes after {last};"
+        " if the rows do not matter, drop the project's tables and migrate again."
+    )
     return {
-        each.name: _edited(each, last)
+        each.name: TablesError(f"{each.name} was edited after it was applied", hint)
         for each in migrations
         if digests.get(each.name, each.sha256) != each.sha256
     }
-
-
-def _edited(migration: Migration, last: str) -> TablesError:
-    return TablesError(
-        f"{migration.name} was edited after it was applied",
-        f"Undo the edit, and put the change into a new file that comes after {last};"
-        " if the rows do not matter, drop the project's tables and migrate again.",
-    )
 
 
 def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str, ...]:

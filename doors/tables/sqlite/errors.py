@@ -18,6 +18,7 @@ from apsw import (
     Error,
     FullError,
     InterruptError,
+    complete,
 )
 from apsw import SQLError as SqlError
 
@@ -27,7 +28,7 @@ from engine.files.sql_functions import register_functions
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
-__all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
+__all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError", "complete"]
 
 Value = int | float | str | bytes | None
 """A value that SQLite stores."""

@@ -7,10 +7,9 @@ generated columns. The stored statement has everything; parsing it loses only co
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Literal, get_args
 
-from doors.tables.sqlite.errors import TablesError, fold, quoted
+from doors.tables.sqlite.errors import TablesError, complete, fold, quoted
 
 Kind = Literal["word", "name", "string", "number", "mark"]
 
@@ -115,30 +114,16 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
             position = match.end() if match else position
             if position >= len(buffer) or buffer[position] != ";":
                 break
-            if _is_in_trigger(buffer, start, position):
-                position += 1
-                continue
             text = buffer[start:position]
-            yield from _statement(text, line)
-            line += text.count("\n")
-            position = start = position + 1
+            position += 1
+            if "\0" in text or complete(f"{text};"):  # Else the semicolon is inside a trigger.
+                yield from _statement(text, line)
+                line += text.count("\n")
+                start = position
         buffer, position, start = buffer[start:], position - start, 0
         if len(buffer) > max_length:
             raise StatementTooLong(line)
     yield from _statement(buffer, line)
-
-
-def _is_in_trigger(text: str, start: int, position: int) -> bool:
-    """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
-    first = [token.text.lower() for token in islice(tokens(text, start, position), 3)]
-    if (
-        first[:1] != ["create"]
-        or "trigger" not in first[1:]
-        or first[1] not in ("temp", "temporary", "trigger")
-    ):
-        return False
-    last = tokens(text, text.rfind(";", start, position) + 1, position)
-    return [token.text.lower() for token in islice(last, 2)] != ["end"]
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
@@ -221,42 +206,33 @@ def parse(sql: str) -> Definition:
     opening = next((index for index, token in enumerate(parts) if token.text == "("), None)
     if opening is None:
         raise TablesError(f"cannot parse the definition of the table: {sql[:80]}")
-    closing = _closing(parts, opening)
+    items, options = _split(parts[opening:])
     columns, constraints = [], []
-    for part in _split(parts[opening + 1 : closing]):
+    for part in items:
         if part and part[0].is_word(*_TABLE_CONSTRAINTS):
             constraints.append(to_sql(part))
         elif part:
             columns.append(_column(part))
-    return Definition(tuple(columns), tuple(constraints), to_sql(parts[closing + 1 :]))
-
-
-def _closing(parts: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for index in range(opening, len(parts)):
-        depth += _step(parts[index])
-        if depth == 0:
-            return index
-    return len(parts)
+    return Definition(tuple(columns), tuple(constraints), to_sql(options))
 
 
 def _step(token: Token) -> int:
-    if token.kind != "mark":
-        return 0
-    return {"(": 1, ")": -1}.get(token.text, 0)
+    return {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
 
 
-def _split(items: Iterable[Token]) -> list[list[Token]]:
-    """Split at the commas outside parentheses."""
-    parts: list[list[Token]] = [[]]
+def _split(parts: Sequence[Token]) -> tuple[list[list[Token]], Sequence[Token]]:
+    """Split a list in parentheses at its commas; return its items and the tokens behind it."""
+    items: list[list[Token]] = [[]]
     depth = 0
-    for token in items:
+    for index, token in enumerate(parts):
         depth += _step(token)
-        if depth == 0 and token.kind == "mark" and token.text == ",":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
+        if depth == 0:
+            return items, parts[index + 1 :]
+        if depth == 1 and token.kind == "mark" and token.text == ",":
+            items.append([])
+        elif index:
+            items[-1].append(token)
+    return items, ()
 
 
 def _column(part: Sequence[Token]) -> ColumnText:

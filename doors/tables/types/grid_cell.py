@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from doors.tables.files.json_file import minified, text_json
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.connections import MAX_VALUE
-from doors.tables.sqlite.errors import INTEGERS, Value, real_text
+from doors.tables.sqlite.errors import INTEGERS, Value
 from doors.tables.types.json import encode
 from doors.tables.types.parse import NUMBER, blob, integer, json_text, real
-from doors.tables.types.registry import TEXT, TYPES, ColumnType, TypeName, coerce, encode_base64
+from doors.tables.types.registry import TEXT, TYPES, ColumnType, TypeName, encode_base64, of_number, text_of
 from engine.stepwise_json import Verbatim
 
 FromText = Callable[[str], Value]
@@ -35,19 +35,9 @@ _TOO_LARGE = f"has more than {MAX_VALUE >> 20} MiB"
 
 def text_cell(value: Value, name: TypeName) -> str | None:
     """Return a value as a cell of CSV."""
-    form = TYPES[name].form
-    match value:
-        case None:
-            return None
-        case bytes():
-            return encode_base64(value)
-        case str():
-            return value
-        case 0 | 1 if form == "bool":
-            return "true" if value else "false"
-        case float():
-            return real_text(value)
-    return str(value)
+    if value is None:
+        return None
+    return encode_base64(value) if isinstance(value, bytes) else text_of(value, TYPES[name])
 
 
 def json_cell(value: Value, name: TypeName) -> str:
@@ -91,9 +81,7 @@ def from_json(table: Table, column: Column) -> FromJson:
 
     def read(value: Any, source_text: str) -> Value:
         try:
-            if strict and type.form == "string" and not isinstance(value, str) and value is not None:
-                return _bounded(source_text)  # The text of a number as it is in the file: 1.10.
-            return _bounded(_to_stored(value, source_text, type))
+            return _bounded(_to_stored(value, source_text, type, strict=strict))
         except ValueError:
             if strict or isinstance(value, bool | list | dict) or _is_beyond(value):
                 raise
@@ -114,7 +102,7 @@ def exact_from_json(table: Table, column: Column) -> FromJson:
     return read_exactly
 
 
-def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
+def _to_stored(value: Any, source_text: str, type: ColumnType, *, strict: bool) -> Value:
     match value:
         case None:
             return None
@@ -122,35 +110,25 @@ def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
             return minified(source_text)
         case bool() if type.form == "bool":
             return int(value)
-        case bool() | list() | dict() if type.form == "string":
-            return source_text
+        case str():
+            return type.parse(value)
+        case _ if type.form == "string" and (strict or isinstance(value, bool | list | dict)):
+            return source_text  # That of a number is as it is in the file: 1.10.
         case bool():
             raise ValueError("is true or false")
         case list():
             raise ValueError("is an array")
         case dict():
             raise ValueError("is an object")
-        case str():
-            return type.parse(value)
-    return _number(value, source_text, type)
-
-
-def _number(value: int | float, source_text: str, type: ColumnType) -> Value:
-    if type.form == "float" or isinstance(value, float):
-        value = real(source_text)
-    if type.form == "float":
-        return value
-    if _is_beyond(value):
-        raise ValueError("is beyond 64 bits")
-    if type.form == "string":
-        return value
-    if type.storage != "INTEGER":
-        raise ValueError(f"is a number, not a {type.name}")
-    if isinstance(value, float):
-        raise ValueError("has a fraction or too many digits")
-    if type.form == "bool" and value not in (0, 1):
-        raise ValueError(f"is a number, not a {type.name}")
-    return coerce(value, type.name)
+        case int() if type.form == "string" and not _is_beyond(value):
+            return value
+        case float() if type.form == "string":
+            return real(source_text)
+        case float() if type.storage == "INTEGER":
+            raise ValueError("has a fraction or too many digits")
+        case int() if _is_beyond(value) and type.form != "float":
+            raise ValueError("is beyond 64 bits")
+    return of_number(source_text, type)
 
 
 def _is_beyond(value: Any) -> bool:
@@ -228,11 +206,8 @@ def full_cell(value: Value, name: TypeName) -> Any:
     if isinstance(value, bytes):
         return {"base64": encode_base64(value)}
     type = TYPES.get(name, TEXT)
-    if type.to_json is None:
-        return value
-    if type.form == "format" or (type.form == "bool" and isinstance(value, int)):
-        return type.to_json(value)
-    return value
+    is_shown = type.form == "format" or (type.form == "bool" and isinstance(value, int))
+    return type.to_json(value) if type.to_json and is_shown else value
 
 
 def exact_column(table: Table, column: Column) -> Column:

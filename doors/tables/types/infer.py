@@ -16,7 +16,7 @@ from doors.tables.files.format import FileLines, Format, Preview, check_width, c
 from doors.tables.files.json_file import objects
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError, Value, fold
-from doors.tables.types.registry import TEXT, TYPES, ColumnType, TypeName
+from doors.tables.types.registry import INTEGER, TEXT, TYPES, ColumnType, TypeName
 
 PREVIEW_ROWS = 20
 
@@ -44,7 +44,7 @@ class _ColumnValues:
             return
         self.values += 1
         self.possible = {name for name in self.possible if _fits(text, TYPES[name])}
-        self._add_number(int(text) if self._may_be_integer else None)
+        self._add_number(int(text) if INTEGER.name in self.possible else None)
 
     def add_value(self, value: Any, source_text: str) -> None:
         """Add a JSON value."""
@@ -53,12 +53,7 @@ class _ColumnValues:
             return
         self.values += 1
         self.possible = {name for name in self.possible if _fits_json(value, source_text, TYPES[name])}
-        is_int = isinstance(value, int) and not isinstance(value, bool)
-        self._add_number(value if is_int and self._may_be_integer else None)
-
-    @property
-    def _may_be_integer(self) -> bool:
-        return any(TYPES[name].is_rowid for name in self.possible)
+        self._add_number(value if INTEGER.name in self.possible else None)
 
     def _add_number(self, value: int | None) -> None:
         self.rising = self.rising and value is not None and (self.last is None or value > self.last)
@@ -95,9 +90,8 @@ def _fits_json(value: Any, source_text: str, type: ColumnType) -> bool:
         return is_unicode and (type.form == "string" or (type.form == "format" and _fits(value, type)))
     if isinstance(value, bool):
         return type.form == "bool"
-    if not isinstance(value, int | float) or type.form not in ("int", "float"):
-        return False
-    return _fits(source_text, type) if type.check else _is_accepted(type.parse, source_text)
+    is_number = isinstance(value, int | float) and type.form in ("int", "float")
+    return is_number and _is_accepted(type.parse, source_text)
 
 
 def preview(source: BinaryIO, format: Format) -> Preview:
@@ -109,9 +103,7 @@ def preview(source: BinaryIO, format: Format) -> Preview:
     if format == "csv":
         names, rows = csv_file.read(FileLines(source))
         return infer(names, (cells for _, cells in rows), PREVIEW_ROWS)
-    if format in ("json", "jsonl"):
-        return _preview_json(source, format)
-    raise TablesError(f"{format} files define their own tables", "Import the file without a preview.")
+    return _preview_json(source, format)
 
 
 def infer(
@@ -129,13 +121,6 @@ def infer(
         for column, cell in zip(stats, cells, strict=True):
             column.add_text(cell)
     return Preview(tuple(column.column() for column in stats), tuple(first), count, header)
-
-
-def is_plain_text(text: str) -> bool:
-    """Return whether a text fits no type but text."""
-    parsers = [each.parse for each in TYPES.values() if each.form in ("int", "float", "format")]
-    tests = [each.infer for each in TYPES.values() if each.infer and each.form != "string"]
-    return not any(_is_accepted(function, text) for function in (*parsers, *tests))
 
 
 def _preview_json(source: BinaryIO, format: Any) -> Preview:
@@ -178,8 +163,12 @@ def preview_pasted(source: BinaryIO, header: Header, row_count: int) -> Preview:
     Columns without a header are named `column 1`, `column 2` and so on. Rows that are shorter than the first
     are filled with empty cells; longer ones are an error.
     """
+    if source.seek(0, 2) > MAX_BYTES:
+        raise TablesError(
+            f"the pasted range has more than {MAX_BYTES >> 20} MiB", "Save it as a file and import the file."
+        )
     source.seek(0)
-    rows = _rows("".join(_limit_size(chunks(source))))
+    rows = _rows("".join(chunks(source)))
     head = list(islice(rows, 2))
     if not head:
         raise TablesError("the clipboard has no cells", "Copy the cells of a spreadsheet first.")
@@ -204,18 +193,6 @@ def _filled(rows: Iterator[Cells], width: int, number: int) -> Iterator[Cells]:
         yield row
 
 
-def _limit_size(pieces: Iterator[str]) -> Iterator[str]:
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > MAX_BYTES:
-            raise TablesError(
-                f"the pasted range has more than {MAX_BYTES >> 20} MiB",
-                "Save it as a file and import the file.",
-            )
-        yield piece
-
-
 def _rows(text: str) -> Iterator[Cells]:
     position, row, number = 0, Cells(), 1
     while position < len(text):
@@ -235,5 +212,10 @@ def _rows(text: str) -> Iterator[Cells]:
 
 def _is_header(cells: Cells) -> bool:
     """Return whether a row can only be a header: no cell is empty, repeated, or a value."""
-    names = [fold(cell) for cell in cells if cell]
-    return len(set(names)) == len(cells) and all(is_plain_text(cell) for cell in cells if cell)
+    names = {fold(cell) for cell in cells if cell}
+    types = [type for type in TYPES.values() if type.form != "string"]
+    parsers = [type.parse for type in types if type.form in ("int", "float", "format")]
+    tests = [*parsers, *(type.infer for type in types if type.infer)]
+    return len(names) == len(cells) and not any(
+        _is_accepted(test, cell or "") for cell in cells for test in tests
+    )

@@ -69,30 +69,21 @@ def timestamp(text: str) -> str:
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError("is not a timestamp such as 2026-01-02T03:04:05.678Z")
-    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    *parts, fraction, offset = match.groups()
     fraction = (fraction or "").rstrip("0").ljust(3, "0")
     if len(fraction) > 3:
         raise ValueError("has digits beyond milliseconds")
-    millis = int(fraction)
-    # Python has no year 0. Its days are those of 2000, which is a leap year too.
-    year_zero = year == "0000"
+    year, *numbers = (int(part or 0) for part in parts)
     try:
-        moment = datetime(
-            2000 if year_zero else int(year),
-            int(month),
-            int(day),
-            int(hour or 0),
-            int(minute or 0),
-            int(second or 0),
-        )
+        # Python has no year 0. Its days are those of 2000, which is a leap year too.
+        moment = datetime(year or 2000, *numbers)  # type: ignore[arg-type]
         if offset and offset != "Z":
-            if year_zero:
+            if not year:
                 raise ValueError
             moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}").astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError("does not exist in the calendar") from None
-    year = "0000" if year_zero else f"{moment.year:04}"
-    return f"{year}-{moment:%m-%dT%H:%M:%S}.{millis:03}Z"
+    return f"{moment.year if year else 0:04}-{moment:%m-%dT%H:%M:%S}.{fraction}Z"
 
 
 def date(text: str) -> str:

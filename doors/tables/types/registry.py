@@ -6,14 +6,14 @@ read everything they know of a type from its entry.
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from doors.tables.sqlite.errors import INTEGERS, Value, real_text
+from doors.tables.sqlite.errors import Value, real_text
 from doors.tables.types import parse
-from doors.tables.types.parse import json_text
 from engine.stepwise_json import Verbatim
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
@@ -258,48 +258,45 @@ def convert(value: Value, old_name: TypeName, new_name: TypeName) -> Value:
     `value` may be of any SQLite type, whatever its old type says.
     """
     old, new = TYPES[old_name], TYPES[new_name]
-    if value is None:
-        return None
     if isinstance(value, bytes) and new.form != "bytes":
         try:
             value = value.decode()
         except UnicodeDecodeError:
             raise ValueError("is not text in UTF-8") from None
-    if isinstance(value, bytes):
+    if value is None or isinstance(value, bytes):
         return value
     match new.form, value:
         case "bytes", _:
-            return format_value(value, old).encode()
-        case "string", _:
-            return format_value(value, old)
-        case "document", _:
-            if isinstance(value, str):
-                return json.dumps(value, ensure_ascii=False) if old.form == "format" else json_text(value)
-            if isinstance(value, float) and value in (float("inf"), float("-inf")):
-                raise ValueError("is not a JSON number")
-            return format_value(value, old)
+            return text_of(value, old).encode()
+        case "document", str() if old.form == "format":
+            return json.dumps(value, ensure_ascii=False)
+        case "document", float() if math.isinf(value):
+            raise ValueError("is not a JSON number")
+        case "string" | "document", _:
+            return new.parse(text_of(value, old))
         case _, str():
             return new.parse(value)
-        case "format", _:
-            raise ValueError(f"is a number, not a {new.name} such as {new.example}")
-        case "float", _ if float(value) != value:
-            raise ValueError("has more digits than a real can hold")
-        case "float", _:
-            return float(value)
-        case _, float() if not value.is_integer():
+        case _, float() if new.storage == "INTEGER" and not value.is_integer():
             raise ValueError("has a fraction")
-    if int(value) not in INTEGERS:
-        raise ValueError("is beyond 64 bits")
-    return coerce(int(value), new_name)
+        case "int" | "bool", _:
+            return new.parse(str(int(value)))
+    return of_number(repr(value), new)
 
 
-def format_value(value: int | float | str | Verbatim, type: ColumnType) -> str:
+def of_number(text: str, type: ColumnType) -> Value:
+    """Return the text of a number as a value of a type. Raises `ValueError`."""
+    if type.storage not in ("INTEGER", "REAL"):
+        raise ValueError(f"is a number, not a {type.name} such as {type.example}")
+    return type.parse(text)
+
+
+def text_of(value: int | float | str, type: ColumnType) -> str:
     """Return a value as text: a boolean as `true` or `false`, a number with all its digits."""
     if isinstance(value, str):
         return value
     if type.form == "bool" and value in (0, 1):
         return "true" if value else "false"
-    return repr(value)
+    return real_text(value) if isinstance(value, float) else str(value)
 
 
 def excerpt(value: Value | Verbatim) -> str:

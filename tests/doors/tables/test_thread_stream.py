@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from doors.tables.api.file_routes import Stream
+from doors.tables.api.file_routes import start_stream
 from doors.tables.files.importer import load
 from doors.tables.sqlite.connections import close_owner, open_owner
 from doors.tables.sqlite.errors import TablesError
@@ -43,12 +43,12 @@ def test_disconnect_interrupts_the_statement_in_progress() -> None:
     async def leave() -> None:
         transfer = ExitStack()
         transfer.callback(closed.append, "transfer")
-        stream = Stream(produce, transfer)
-        await stream.start()
+        stream = await start_stream(produce, transfer)
         assert await anext(stream) == b"begun"
         rest = asyncio.ensure_future(anext(stream))
         await asyncio.to_thread(begun.wait, 60)
         rest.cancel()
+        await asyncio.wait([rest])
         await stream.aclose()
 
     asyncio.run(asyncio.wait_for(leave(), 60))

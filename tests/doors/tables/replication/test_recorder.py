@@ -15,8 +15,7 @@ from doors.tables.replication.copy import Copy, LogPosition
 from doors.tables.replication.entry import messages_of
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import Recorder
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import CreateTable, RenameColumn, RenameTable, SetNote
+from doors.tables.schema.change import CreateTable, RenameColumn, RenameTable, SetNote, apply
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.connections import Connection, Error, apsw
 from doors.tables.sqlite.errors import TablesError

@@ -9,8 +9,7 @@ import pytest
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import unsound_tables
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import CreateTable, RetypeColumn, SetPrimaryKey
+from doors.tables.schema.change import CreateTable, RetypeColumn, SetPrimaryKey, apply
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.serve.storage import check_replicable

@@ -2,8 +2,7 @@
 
 import pytest
 
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import Change, CreateTable
+from doors.tables.schema.change import Change, CreateTable, apply
 from doors.tables.sqlite.catalog import Column, Table, read
 from doors.tables.sqlite.errors import Connection, TablesError, rows
 

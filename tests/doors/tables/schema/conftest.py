@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.schema.apply import apply
+from doors.tables.schema.change import apply
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection
 from tests.doors.tables.schema.changes import VISITS

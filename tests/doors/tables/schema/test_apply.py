@@ -1,6 +1,5 @@
 import pytest
 
-from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
     Change,
@@ -17,6 +16,7 @@ from doors.tables.schema.change import (
     SetNullable,
     SetPrimaryKey,
     SetUnique,
+    apply,
 )
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import Connection, ConstraintError, Error, TablesError, rows, scalar

@@ -6,7 +6,6 @@ import pytest
 
 from doors.tables.migrations import find, migrate
 from doors.tables.migrations.drift import unmigrated, write
-from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
     Change,
@@ -19,6 +18,7 @@ from doors.tables.schema.change import (
     SetDefault,
     SetNullable,
     SetUnique,
+    apply,
 )
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.errors import TablesError, rows

@@ -9,7 +9,7 @@ import pytest
 from doors.tables import migrations
 from doors.tables.files.importer import load
 from doors.tables.migrations import Migration, applied, apply, find, pending, script
-from doors.tables.schema import apply as schema
+from doors.tables.schema import change as schema
 from doors.tables.schema.change import CreateTable, SetNote
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner

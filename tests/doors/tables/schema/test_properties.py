@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
     Change,
@@ -21,6 +20,7 @@ from doors.tables.schema.change import (
     SetNullable,
     SetPrimaryKey,
     SetUnique,
+    apply,
 )
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner

@@ -1,6 +1,5 @@
 import pytest
 
-from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
     CreateTable,
@@ -9,6 +8,7 @@ from doors.tables.schema.change import (
     SetNullable,
     SetPrimaryKey,
     SetUnique,
+    apply,
 )
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import Connection, ConstraintError, rows, scalar
@@ -33,6 +33,7 @@ from tests.doors.tables.schema.changes import refusal, table
         ("integer", 7, "json", "7"),
         ("real", 3.0, "integer", 3),
         ("real", 0.1, "text", "0.1"),
+        ("real", float("-inf"), "text", "-9e999"),
         ("boolean", 1, "text", "true"),
         ("boolean", 0, "json", "false"),
         ("timestamp", "2026-01-02T01:04:05.678Z", "text", "2026-01-02T01:04:05.678Z"),

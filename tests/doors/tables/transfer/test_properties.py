@@ -16,8 +16,7 @@ from doors.tables.files.exporter import save
 from doors.tables.files.format import FORMATS, FileLines, Format
 from doors.tables.files.importer import load
 from doors.tables.guest.session import never
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import CreateTable
+from doors.tables.schema.change import CreateTable, apply
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Value, fold, quoted, rows

@@ -10,8 +10,7 @@ from doors.tables.files.importer import load
 from doors.tables.guest.session import never
 from doors.tables.migrations import Migration
 from doors.tables.migrations import apply as migrate
-from doors.tables.schema.apply import apply
-from doors.tables.schema.change import CreateIndex, CreateTable
+from doors.tables.schema.change import CreateIndex, CreateTable, apply
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
