@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,7 +184,12 @@ def refusal(users: Shop, table: str) -> str:
 
 def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_routes, "MAX_TRANSFERS", 1)
-    complete = threading.Event()
+    begun, complete = threading.Event(), threading.Event()
+    receive = file_routes._spool_body
+
+    async def receiving(data: Path) -> Any:
+        begun.set()
+        return await receive(data)
 
     def slow_upload() -> Iterator[bytes]:
         yield b"name\n"
@@ -193,15 +198,14 @@ def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.Monk
 
     def import_slowly() -> None:
         path, params = "/v1/projects/shop/import", {"format": "csv", "table": "users"}
-        while True:
-            with suppress(ApiError):  # An import of the test itself is in progress.
-                list(users.client.lines("POST", path, params=params, content=slow_upload()))
-                return
+        list(users.client.lines("POST", path, params=params, content=slow_upload()))
 
+    monkeypatch.setattr(file_routes, "_spool_body", receiving)
     upload = threading.Thread(target=import_slowly)
     upload.start()
     try:
-        until(lambda: "1 imports and exports of the project" in refusal(users, "none"))
+        assert begun.wait(60)
+        assert "1 imports and exports of the project" in refusal(users, "none")
         with pytest.raises(ApiError, match="1 imports and exports of the project") as exc_info:
             users.save("csv", "users")
         assert exc_info.value.code == "unavailable"
