@@ -58,7 +58,7 @@ class SteppedDatabase(ProjectDatabase):
 def main(folder: Path, last: int) -> None:
     """Run the command."""
     steps = SteppedDatabase.steps = Steps(last)
-    for owner, name in ((blobs.Spool, "write"), (blobs.Spool, "finish"), (blobs.Spool, "discard")):
+    for owner, name in ((blobs.Upload, "write"), (blobs.Upload, "commit"), (blobs.Upload, "discard")):
         setattr(owner, name, steps.around(getattr(owner, name)))
     durable.sync_folder = steps.around(durable.sync_folder)
     files = Files(folder, SteppedDatabase)
