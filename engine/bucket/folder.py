@@ -140,18 +140,11 @@ class Database:
     def _work(self) -> None:
         ended = False
         while not ended:
-            job = self._jobs.get()
-            jobs = []
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == MAX_BATCH:
-                    break
-                try:
-                    job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            ended = job is None
-            self._do([job for job in jobs if job.result.set_running_or_notify_cancel()])
+            jobs = [self._jobs.get()]
+            while len(jobs) < MAX_BATCH and not self._jobs.empty():
+                jobs.append(self._jobs.get())
+            ended = jobs[-1] is None
+            self._do([job for job in jobs if job is not None and job.result.set_running_or_notify_cancel()])
         self._connection.close()
 
     def _do(self, jobs: list[_QueuedWork]) -> None:
