@@ -38,8 +38,7 @@ from engine.bucket.protocols import (
     is_disk_full,
 )
 from engine.cancellation import finish
-from engine.files import durable
-from engine.files.atomic import link_or_copy, locked_folder
+from engine.files.atomic import link_or_copy, locked_folder, rename_durably, sync_descriptor, sync_folder
 from engine.files.digest import content_digest
 from engine.files.reserve import check_room
 
@@ -142,15 +141,15 @@ class Upload:
         with disk_errors(self.path):
             if self._digest is not None:
                 if self.received < self._size:
-                    durable.sync(self._descriptor)
-                    durable.sync_folder(self.path.parent)
+                    sync_descriptor(self._descriptor)
+                    sync_folder(self.path.parent)
                     return False
                 actual = content_digest(self.path)
                 if actual != self._digest:
                     self._drop()
                     raise DigestMismatch(self._digest, f"sha256:{actual}")
             os.fchmod(self._descriptor, 0o444)
-            durable.sync(self._descriptor)
+            sync_descriptor(self._descriptor)
         return True
 
     def close(self) -> None:
@@ -311,7 +310,7 @@ class FolderBlobs(SpooledBlobs):
             self._folder.mkdir(exist_ok=True)
             with locked_folder(self._folder):
                 path.replace(self._path(digest))
-            durable.sync_folder(self._folder)
+            sync_folder(self._folder)
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         with closing(_verified(self._path(digest), digest)) as chunks:
@@ -340,8 +339,8 @@ class FolderBlobs(SpooledBlobs):
                 self._damaged.mkdir(exist_ok=True)
                 with locked_folder(self._folder):
                     if (path.stat().st_ino,) == damaged.args:
-                        durable.rename(path, quarantined)
-                        durable.sync_folder(self._folder)
+                        rename_durably(path, quarantined)
+                        sync_folder(self._folder)
             except OSError:  # The next write reports a disk that is not writable.
                 quarantined = path
             raise BlobCorrupt(digest, quarantined) from damaged

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.bucket.protocols import disk_error, disk_errors
-from engine.files import durable
-from engine.files.atomic import write_atomic
+from engine.files.atomic import rename_durably, sync_folder, write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
 
@@ -110,7 +109,7 @@ class FleetNode:
         node = replace(self, **changes)
         with disk_errors(folder):
             write_atomic(folder / NODE_FILE, node.text().encode(), sync=True)
-            durable.sync_folder(folder)
+            sync_folder(folder)
         return node
 
 
@@ -163,7 +162,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
         new.mkdir(mode=0o700)
         for name, content in {**files, NODE_FILE: node.text()}.items():
             write_atomic(new / name, content.encode(), sync=True)
-        durable.rename(new, folder)
+        rename_durably(new, folder)
 
 
 def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> ClusterAddress:

@@ -34,8 +34,7 @@ from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, disk_errors
 from engine.errors import SvcError
-from engine.files import durable
-from engine.files.atomic import write_atomic
+from engine.files.atomic import rename_durably, write_atomic
 from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import NAMESPACE, STREAMS, VALUES, JetStream, JetStreamBucket, token
@@ -304,7 +303,7 @@ async def rescue(
                 rescued = await _copy(data, served, bucket, copy, progress)
             if (key := data / KEY_FILE).exists():
                 write_atomic(copy / KEY_FILE, key.read_bytes(), sync=True)
-            durable.rename(copy, target)
+            rename_durably(copy, target)
             return rescued
 
 
