@@ -1,7 +1,7 @@
-"""Blob files named by their sha256, in `blobs/`, with `uploads/` and `damaged/` beside it.
+"""The blobs of a bucket, and those of a folder: files named by their sha256 in `blobs/`.
 
 A blob is written in `uploads/`, synced, and moved last, so a blob in `blobs/` is complete. A corrupt blob is
-moved to `damaged/`, so that the next deploy of the same content restores it.
+moved to `damaged/` beside it, so that the next deploy of the same content restores it.
 """
 
 import asyncio
@@ -163,7 +163,7 @@ class Upload:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-B = TypeVar("B", bound="SpooledBlobs")
+B = TypeVar("B", bound="Blobs")
 THREADS = 4
 PIECE_BYTES = 256 * 1024
 
@@ -178,8 +178,11 @@ def _on_thread(step: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, 
     return call
 
 
-class SpooledBlobs(ABC):
-    """The part of `engine.bucket.protocols.Blobs` that receives blobs, as files in a folder of uploads."""
+class Blobs(ABC):
+    """Immutable content addressed by sha256. Stored blobs are durable when the call returns.
+
+    Content is received as files in a folder of uploads.
+    """
 
     def __init__(self, uploads: Path) -> None:
         self._uploads = uploads
@@ -193,16 +196,33 @@ class SpooledBlobs(ABC):
             raise BucketClosed
         return await finish(asyncio.wrap_future(self._threads.submit(step, *args, **kwargs)))
 
-    @abstractmethod
-    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol."""
-
     async def get(self, digest: Digest) -> bytes:
+        """Return a whole blob. Raises `BlobMissing` and `BlobCorrupt`."""
         return b"".join([chunk async for chunk in self.read(digest)])
 
     @abstractmethod
+    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """Yield a blob in chunks. Raises as `get` does; corruption is raised before the last chunk."""
+
+    @abstractmethod
+    def read_part(self, digest: Digest, start: int, stop: int, checks: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes from `start` up to `stop`. Raises as `get` does, before bytes that are corrupt."""
+
+    @abstractmethod
+    async def copy_to(self, digest: Digest, target: Path) -> None:
+        """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
+
+    @abstractmethod
     async def touch(self, digest: Digest) -> bool:
-        """See the protocol."""
+        """Return whether the blob exists, and mark it as used now (`delete`)."""
+
+    @abstractmethod
+    def list(self) -> AsyncGenerator[BlobInfo, None]:
+        """Yield the blobs in no order. Blobs added or removed meanwhile may be missing."""
+
+    @abstractmethod
+    async def delete(self, digest: Digest, before_ns: int) -> bool:
+        """Delete a blob unless it was stored or touched since that time; return whether it was deleted."""
 
     @abstractmethod
     async def _store(self, path: Path, digest: Digest) -> None:
@@ -210,6 +230,7 @@ class SpooledBlobs(ABC):
 
     @_on_thread
     def received(self, digest: Digest, owner: str = "") -> int:
+        """Return how many bytes of an owner's upload are stored: the offset to resume at."""
         path = self._uploads / _upload_name(digest, owner)
         with disk_errors(path), suppress(FileNotFoundError):
             return path.stat().st_size
@@ -218,7 +239,13 @@ class SpooledBlobs(ABC):
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
     ) -> int | StaleRevision:
-        """See the protocol. Raises `UploadBusy`."""
+        """Append to an upload of `size` bytes in total; return the number of bytes stored.
+
+        At `size` bytes it becomes a blob. If `chunks` ends early or raises, the received bytes are retained
+        for a later call. A wrong `offset` returns a conflict with the right one. Each owner, such as a
+        project, has an upload of its own. Raises `UploadBusy` if it is in progress, and `DigestMismatch` for
+        wrong or excess content, which discards the upload.
+        """
         if await self.touch(digest):
             return size
         name = _upload_name(digest, owner)
@@ -245,6 +272,7 @@ class SpooledBlobs(ABC):
         return upload.received
 
     async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        """Store content whose digest is not known. After an error of `chunks`, nothing is stored."""
         path = self._uploads / secrets.token_hex(16)
         sha256, checks = hashlib.sha256(), bytearray()
 
@@ -272,6 +300,7 @@ class SpooledBlobs(ABC):
 
     @_on_thread
     def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+        """Delete uploads without new data since that time, or only count them; return their number."""
         deleted = 0
         with disk_errors(self._uploads):
             for path in self._uploads.iterdir():
@@ -288,10 +317,10 @@ class SpooledBlobs(ABC):
         await asyncio.to_thread(self._threads.shutdown)
 
 
-class FolderBlobs(SpooledBlobs):
-    """Implements `engine.bucket.protocols.Blobs`.
+class FolderBlobs(Blobs):
+    """The blobs of a folder.
 
-    The folder is locked so that no blob is stored or used again between its check and its removal: worker
+    It is locked so that no blob is stored or used again between its check and its removal: worker
     processes add blobs, too.
     """
 
@@ -347,12 +376,13 @@ class FolderBlobs(SpooledBlobs):
 
     @_on_thread
     def copy_to(self, digest: Digest, target: Path) -> None:
-        """See the protocol. Creates a hard link if the file system allows it, else a copy."""
+        """Create a hard link if the file system allows it, else a copy."""
         self._checked(partial(deque, _verified(self._path(digest), digest), 0), digest)
         link_or_copy(self._path(digest), target)
 
     @_on_thread
     def touch(self, digest: Digest) -> bool:
+        """See `Blobs`."""
         path = self._path(digest)
         with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
             os.utime(path)
@@ -365,6 +395,7 @@ class FolderBlobs(SpooledBlobs):
 
     @_on_thread
     def delete(self, digest: Digest, before_ns: int) -> bool:
+        """See `Blobs`."""
         path = self._path(digest)
         with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
             if path.stat().st_mtime_ns < before_ns:

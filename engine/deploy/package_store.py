@@ -32,7 +32,8 @@ from typing import Any, get_args
 from weakref import WeakValueDictionary
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
-from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import BadName, BlobMissing, Digest, as_digest, is_digest
 from engine.cancellation import run_all
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
