@@ -16,22 +16,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
 from engine.cancellation import cancel
+from engine.certificates.private import new_key, self_signed
 from engine.certificates.settings import AcmeSettings, AuthorityError
 from engine.eager import in_task
 from engine.errors import SvcError
@@ -49,12 +43,6 @@ CHALLENGES = "acme/challenges/"
 
 def owner_of(project: str) -> str:
     return f"projects/{project}"
-
-
-def new_key() -> str:
-    """Return a new private key (P-256), as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -664,20 +652,6 @@ def mismatch(chain: str, key: str, names: Sequence[str], now: float) -> str:
             f" this machine is at {utc(now)}; correct the clock"
         )
     return ""
-
-
-def self_signed(domain: str) -> IssuedCertificate:
-    """Return a certificate for the time before the first one of an authority. No client trusts it."""
-    key, name = new_key(), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "svc")])
-    private, now = load_pem_private_key(key.encode(), None), datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())  # type: ignore[arg-type]
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=3650))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(domain)]), critical=False)
-    )
-    certificate = builder.sign(private, hashes.SHA256())  # type: ignore[arg-type]
-    return IssuedCertificate(certificate.public_bytes(Encoding.PEM).decode(), key)
 
 
 CHALLENGE_PATH = "/.well-known/acme-challenge/"

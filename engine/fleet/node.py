@@ -16,7 +16,7 @@ from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
 
 if TYPE_CHECKING:
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
 FORMAT = 3
 """Format 1 lacks `keepers`, format 2 has public keys of accounts."""
@@ -125,15 +125,15 @@ def node_id(number: int) -> str:
 
 def found_node(folder: Path, address: NodeAddress) -> FleetNode:
     """Create a new fleet, and the folder of its first node. Raises `SvcError`."""
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
     name = secrets.token_hex(3)
     node = FleetNode(fleet=name, node=node_id(1), address=address, nodes=(address,), state="founding")
-    create_keeper(folder, node, Authority.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+    create_keeper(folder, node, Issuer.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
     return node
 
 
-def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client: str, system: str) -> None:
+def create_keeper(folder: Path, node: FleetNode, authority: "Issuer", client: str, system: str) -> None:
     """Create the folder of a node that has all keys of its fleet, and these passwords. Raises `SvcError`."""
     pair = authority.issue(node.node, node.address.host)
     files = {

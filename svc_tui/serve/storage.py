@@ -68,7 +68,7 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
 
     `data` is that of the keeper, `node` names all keepers, and `work` is an empty folder. Raises `SvcError`.
     """
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
     store = data / NODE_FOLDER / STORE
     for name in (*STREAMS, STREAM, SNAPSHOTS):
@@ -76,7 +76,7 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
             raise FleetError(
                 f"{data} has no copy of the stream {name}", "Use the data directory of another keeper."
             )
-    authority, client, system = Authority.create(node.fleet), secrets.token_hex(), secrets.token_hex()
+    authority, client, system = Issuer.create(node.fleet), secrets.token_hex(), secrets.token_hex()
     addresses = _free_addresses(len(node.keepers))
     servers: list[NatsServer] = []
     async with AsyncExitStack() as stack:

@@ -11,7 +11,8 @@ import pytest
 from engine.bucket.folder import FolderBucket
 from engine.certificates import manager as managing
 from engine.certificates.authority import MAX_WAIT_SECONDS, _seconds
-from engine.certificates.manager import SERVICE, Entry, owner_of, self_signed
+from engine.certificates.manager import SERVICE, Entry, owner_of
+from engine.certificates.private import self_signed
 from tests.engine.certificates.test_manager import DOMAIN, SHOP, Site
 from tests.engine.deploy.packing import opened
 from tests.support.pebble import Answer, Pebble, authority, proxied
