@@ -36,7 +36,6 @@ class _Worker:
 
     process: asyncio.subprocess.Process
     channel: protocol.Channel
-    exited: bool = False
     replies: deque[asyncio.Future[PoolState | None]] = field(default_factory=deque)
 
     def ask(self, *message: object) -> asyncio.Future[PoolState | None]:
@@ -44,8 +43,6 @@ class _Worker:
         reply = asyncio.get_running_loop().create_future()
         self.replies.append(reply)
         self.channel.send(*message)
-        if self.exited:
-            reply.cancel()
         return reply
 
 
@@ -124,7 +121,7 @@ class WorkerPool:
         while not stop.is_set():
             began = time.monotonic()
             worker = self._workers[index] = await self._spawn(index)
-            reading = asyncio.create_task(self._read_messages(worker))
+            reading = asyncio.create_task(self._read_messages(index, worker))
             await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 if worker.process.returncode is None:
@@ -167,7 +164,7 @@ class WorkerPool:
             worker.channel.send("serve")
         return worker
 
-    async def _read_messages(self, worker: _Worker) -> None:
+    async def _read_messages(self, index: int, worker: _Worker) -> None:
         while (message := await worker.channel.receive()) is not None:
             match message:
                 case "records", project, records, uses:
@@ -188,7 +185,7 @@ class WorkerPool:
                     reply = worker.replies.popleft()
                     if not reply.done():
                         reply.set_result(state)
-        worker.exited = True
+        del self._workers[index]
         for reply in worker.replies:
             reply.cancel()
         worker.channel.close()

@@ -35,27 +35,27 @@ BATCH_SECONDS = 0.05
 """How long records are collected before they are sent."""
 
 
-class RecordReporter:
-    """Sends the records of a project's timeline to the pool in batches."""
+def _report(
+    channel: protocol.Channel, project: str, timeline: TimelineBus, uses: Callable[[], DoorUsage]
+) -> Callable[[], None]:
+    """Send the records of a timeline to the pool in batches; return what sends the last one."""
+    waiting: list[Record | Recording | MeasurementBatch] = []
 
-    def __init__(self, channel: protocol.Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
-        self._channel = channel
-        self._project = project
-        self._uses = uses
-        self._waiting: list[Record | Recording | MeasurementBatch] = []
+    def report(record: Record | Recording | MeasurementBatch) -> None:
+        if not waiting:
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, flush)
+        waiting.append(record)
 
-    def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
-        if not self._waiting:
-            asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
-        self._waiting.append(record)
+    def flush() -> None:
+        if waiting:
+            channel.send("records", project, waiting, DoorUsage(uses()))
+            uses().clear()
+            waiting.clear()
 
-    def flush(self) -> None:
-        """Send the collected records."""
-        records, self._waiting = self._waiting, []
-        if records:
-            uses = self._uses(self._project)
-            self._channel.send("records", self._project, records, DoorUsage(uses))
-            uses.clear()
+    timeline.subscribe(report)
+    timeline.recordings.subscribe(report)
+    timeline.measurements.subscribe(report)
+    return flush
 
 
 def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants, runner: Runner) -> Handler:
@@ -74,16 +74,13 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
     if (first := await channel.receive()) is None:
         return
     config: protocol.WorkerConfig = first[1]
-    stop, reporters = asyncio.Event(), list[RecordReporter]()
+    stop, flushes = asyncio.Event(), list[Callable[[], None]]()
     runner = Runner(config.cache, memory=config.memory, quotas=Quotas(config.processes))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     LogForwarder(lambda level, text: channel.send("warn", text)).install()
 
     def report_records(project: str, timeline: TimelineBus) -> None:
-        reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
-        timeline.subscribe(reporters[-1])
-        timeline.recordings.subscribe(reporters[-1])
-        timeline.measurements.subscribe(reporters[-1])
+        flushes.append(_report(channel, project, timeline, lambda: tenants.uses(project)))
 
     blobs = FolderBlobs(config.bucket or config.data)
     storage = DoorStorage(blobs, config.door_secret)
@@ -137,8 +134,8 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
             await serving
         await runner.aclose()
         await tenants.aclose()
-        for reporter in reporters:
-            reporter.flush()
+        for flush in flushes:
+            flush()
         await channel.drain()
         channel.close()
 
