@@ -39,8 +39,8 @@ from engine.bucket.protocols import (
 )
 from engine.cancellation import finish
 from engine.files.atomic import link_or_copy, locked_folder, rename_durably, sync_descriptor, sync_folder
-from engine.files.digest import content_digest
 from engine.files.reserve import check_room
+from engine.files.sealed import content_digest
 
 CHUNK_BYTES = 1 << 20
 

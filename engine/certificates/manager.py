@@ -119,13 +119,13 @@ class CertificateStore:
         """Return a private key (PEM). Raises `SecretsKeyError`."""
         return self._key.unseal(PREFIX + owner, sealed)
 
-    async def account_key(self) -> str:
-        """Return the key of the account (PEM), which is created if it cannot be unsealed.
+    async def account_key(self, *, other: bool = False) -> str:
+        """Return the key of the account (PEM), or that of another one, also if it cannot be unsealed.
 
         Raises `ClaimLost` if another node creates it now.
         """
         cell = await self._cells.get(ACCOUNT)
-        if cell is not None:
+        if cell is not None and not other:
             try:
                 return self._key.unseal(ACCOUNT, json.loads(cell.value))
             except SecretsKeyError as error:
@@ -136,10 +136,6 @@ class CertificateStore:
         if isinstance(await self._cells.cas(ACCOUNT, sealed, revision), StaleRevision):
             raise ClaimLost
         return key
-
-    async def forget_account(self) -> None:
-        """Remove the key of the account, so that there will be another account."""
-        await self._set(ACCOUNT, None)
 
     async def set_challenge(self, token: str, name: str, text: str) -> None:
         """Store the text that the authority expects for a token at the host `name`."""
@@ -453,11 +449,10 @@ class CertificateManager:
             try:
                 authority = await in_thread(Authority, self._settings, account_key)
             except AuthorityError as error:
-                if error.type == "unauthorized":  # The account was deactivated.
-                    await self._store.forget_account()
-                    authority = await in_thread(Authority, self._settings, await self._store.account_key())
-                else:
+                if error.type != "unauthorized":
                     raise
+                account_key = await self._store.account_key(other=True)  # The account was deactivated.
+                authority = await in_thread(Authority, self._settings, account_key)
         if self._needed(owner, entry, names):
             await self._obtain(authority, owner, entry, names)
         await self._ask_renewal(authority, owner, entry)

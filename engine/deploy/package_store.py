@@ -38,7 +38,7 @@ from engine.cancellation import run_all
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
 from engine.files.compressed import FRAME, FrameCorrupt, compress, decompress
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.static_files.bundle import BLOBS, INDEX, BundleCorrupt, blob_path, read_index
 from engine.wasm.compile.compilers import MAX_COMPONENT_BYTES
 from engine.wasm.compile.component_file import TEMPLATE
