@@ -17,14 +17,13 @@ from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
 from engine.bucket.layout import lock
 from engine.bucket.protocols import (
-    MAX_VALUE_BYTES,
     BucketClosed,
     BucketError,
     DiskError,
     StaleRevision,
-    TooLarge,
     VersionedValue,
     check_name,
+    check_value,
     disk_errors,
     is_disk_full,
 )
@@ -107,9 +106,7 @@ class Database:
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`."""
-        check_name(key)
-        if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+        check_value(key, value)
 
         def work(run: Execute) -> int | StaleRevision:
             rows = run(_GET, key)

@@ -237,3 +237,10 @@ def check_name(name: str) -> str:
             f"Use 1 to {MAX_NAME_LENGTH} characters without control characters.",
         )
     return name
+
+
+def check_value(key: str, value: bytes | None) -> None:
+    """Raise `BadName` or `TooLarge` for a key or value that cannot be stored."""
+    check_name(key)
+    if value is not None and len(value) > MAX_VALUE_BYTES:
+        raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)

@@ -33,7 +33,6 @@ from typing import Any
 
 from engine.bucket.blobs import Blobs
 from engine.bucket.protocols import (
-    MAX_VALUE_BYTES,
     BlobCorrupt,
     BlobInfo,
     BlobMissing,
@@ -44,6 +43,7 @@ from engine.bucket.protocols import (
     VersionedValue,
     as_digest,
     check_name,
+    check_value,
     disk_errors,
 )
 from engine.fleet.connection import (
@@ -366,9 +366,7 @@ class StreamKeyValue:
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`, and `Unavailable` when the value may be set or not."""
-        check_name(key)
-        if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+        check_value(key, value)
         subject, headers = subject_of(key), {REMOVED: "1"} if value is None else None
         while True:
             message = await self._stream.last(subject)

@@ -204,7 +204,7 @@ class Fleet:
     def _listen(self, sockets: list[socket.socket]) -> None:
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
         serving = serve(
-            self._handler(self), sockets, stop=asyncio.Event(), grace=1, tls=certificate.context()
+            self._handler(self), sockets, stop=asyncio.Event(), grace=1, tls=certificate.load().context()
         )
         self._spawn(serving, "join listener")
 
