@@ -254,22 +254,17 @@ class Blobs(ABC):
         self._busy.add(name)
         try:
             with closing(Upload(self._uploads / name, digest, size)) as upload:
-                return await self._add(upload, digest, offset, chunks)
+                if offset != upload.received:
+                    return StaleRevision(upload.received)
+                try:
+                    async for piece in rechunk(chunks):
+                        await self._call(upload.write, piece)
+                finally:
+                    if await self._call(upload.commit):
+                        await self._store(upload.path, digest)
+                return upload.received
         finally:
             self._busy.discard(name)
-
-    async def _add(
-        self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | StaleRevision:
-        if offset != upload.received:
-            return StaleRevision(upload.received)
-        try:
-            async for chunk in rechunk(chunks):
-                await self._call(upload.write, chunk)
-        finally:
-            if await self._call(upload.commit):
-                await self._store(upload.path, digest)
-        return upload.received
 
     async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
         """Store content whose digest is not known. After an error of `chunks`, nothing is stored."""
