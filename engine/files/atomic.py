@@ -1,4 +1,4 @@
-"""Atomic writes of small files, where readers see the old or the new content, links, and locks of folders.
+"""Atomic writes of files, where readers see the old or the new content, links, stamps, and locks of folders.
 
 A write survives a power cut with `sync`, and its name once `sync_folder` has flushed that.
 """
@@ -65,6 +65,16 @@ def write_atomic(
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def file_stamps(*paths: Path) -> list[tuple[int, int, int]]:
+    """Return time, size and inode of each file that exists: some differ once one was written or replaced."""
+    stamps = []
+    for path in paths:
+        with suppress(OSError):
+            status = path.stat()
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return stamps
 
 
 @contextmanager

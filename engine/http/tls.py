@@ -42,17 +42,6 @@ class Certificate:
             ) from error
         return IssuedCertificate(chain, key)
 
-    def state(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return values that differ once a file was replaced or written; `None` for one that is missing."""
-        found: list[tuple[int, int, int] | None] = []
-        for path in (self.chain, self.key):
-            try:
-                status = path.stat()
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-            except OSError:
-                found.append(None)
-        return tuple(found)
-
 
 @dataclass(frozen=True, slots=True)
 class IssuedCertificate:
