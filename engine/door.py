@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from engine.bucket.protocols import Blobs
+from engine.bucket.blobs import Blobs
 from engine.grant import Grant
 from engine.measurement import MeasurementBatch
 from engine.quota import Quota

@@ -14,7 +14,8 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
 from engine.door import Caller, ProblemKind, Session
 from engine.errors import SvcError
 from engine.quota import NO_QUOTA, Quota

@@ -1,21 +1,23 @@
-"""Blob files named by their sha256, in `blobs/`, with `uploads/` and `damaged/` beside it.
+"""The blobs of a bucket, and those of a folder: files named by their sha256 in `blobs/`.
 
 A blob is written in `uploads/`, synced, and moved last, so a blob in `blobs/` is complete. A corrupt blob is
-moved to `damaged/`, so that the next deploy of the same content restores it.
+moved to `damaged/` beside it, so that the next deploy of the same content restores it.
 """
 
 import asyncio
 import hashlib
+import math
 import os
 import secrets
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import BinaryIO, ParamSpec, TypeVar
+from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from engine.bucket import layout
 from engine.bucket.protocols import (
@@ -36,10 +38,9 @@ from engine.bucket.protocols import (
     is_disk_full,
 )
 from engine.cancellation import finish
-from engine.files import durable
-from engine.files.atomic import link_or_copy, locked_folder
-from engine.files.digest import content_digest
+from engine.files.atomic import link_or_copy, locked_folder, rename_durably, sync_descriptor, sync_folder
 from engine.files.reserve import check_room
+from engine.files.sealed import content_digest
 
 CHUNK_BYTES = 1 << 20
 
@@ -56,42 +57,21 @@ def _open(path: Path, digest: Digest) -> BinaryIO:
             raise BlobMissing(digest) from error
 
 
-class VerifyingReader:
-    """Reads one blob from the beginning and verifies its sha256. Blocks."""
+def _verified(path: Path, digest: Digest) -> Generator[bytes, None, None]:
+    """Yield a blob in chunks, the last one after verification; it is empty if the blob is. Blocks.
 
-    def __init__(self, path: Path, digest: Digest) -> None:
-        """Raises `BlobMissing` and `BucketError`."""
-        self._path, self._digest = path, digest
-        self._file = _open(path, digest)
-        self._sha256 = hashlib.sha256()
-        self._next_chunk: bytes | None = None
-
-    def next(self) -> bytes:
-        """Return a chunk, empty at the end.
-
-        Reads one chunk ahead, so that the last one is returned only after verification. Raises
-        `CorruptContent` and `BucketError`.
-        """
-        if self._next_chunk is None:
-            self._next_chunk = self._read()
-        chunk, self._next_chunk = self._next_chunk, self._read() if self._next_chunk else b""
-        return chunk
-
-    def rest(self) -> None:
-        """Read to the end. Raises as `next` does."""
-        while self._read():
-            pass
-
-    def _read(self) -> bytes:
-        with disk_errors(self._path):
-            chunk = self._file.read(CHUNK_BYTES)
-        self._sha256.update(chunk)
-        if not chunk and self._sha256.hexdigest() != self._digest:
-            raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
-        return chunk
-
-    def close(self) -> None:
-        self._file.close()
+    Raises `BlobMissing`, `CorruptContent` and `BucketError`.
+    """
+    sha256, last = hashlib.sha256(), b""
+    with _open(path, digest) as file, disk_errors(path):
+        while chunk := file.read(CHUNK_BYTES):
+            sha256.update(chunk)
+            if last:
+                yield last
+            last = chunk
+        if sha256.hexdigest() != digest:
+            raise CorruptContent(os.fstat(file.fileno()).st_ino)
+    yield last
 
 
 def _read_part(file: BinaryIO, number: int, checks: bytes) -> bytes:
@@ -104,63 +84,23 @@ def _read_part(file: BinaryIO, number: int, checks: bytes) -> bytes:
     return part
 
 
-def _check(part: bytes | bytearray) -> bytes:
+def _check(part: bytes) -> bytes:
     return zlib.crc32(part).to_bytes(4, "big")
 
 
-def _write(descriptor: int, place: int | Path, chunk: bytes) -> None:
-    check_room(place)
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-class Spool:
-    """A new file for content whose digest is not known yet. Its methods block and raise `BucketError`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._sha256 = hashlib.sha256()
-        self._size = 0
-        self._checks = bytearray()
-        self._part = bytearray()
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-
-    def write(self, chunk: bytes) -> None:
-        self._sha256.update(chunk)
-        self._size += len(chunk)
-        self._part += chunk
-        while len(self._part) >= PART_BYTES:
-            self._checks += _check(self._part[:PART_BYTES])
-            del self._part[:PART_BYTES]
-        with disk_errors(self.path):
-            _write(self._descriptor, self._descriptor, chunk)
-
-    def finish(self) -> AddedBlob:
-        """Sync the content and return what it is."""
-        if self._part:
-            self._checks += _check(self._part)
-        with disk_errors(self.path):
-            os.fchmod(self._descriptor, 0o444)
-            durable.sync(self._descriptor)
-        return AddedBlob(Digest(self._sha256.hexdigest()), self._size, bytes(self._checks))
-
-    def discard(self) -> None:
-        """Close the file, and remove it unless it was moved."""
-        os.close(self._descriptor)
-        self.path.unlink(missing_ok=True)
-
-
 class Upload:
-    """One upload, open for appending: a partial blob in `uploads/<sha256>.<owner>`. Its methods block."""
+    """Content that is being received, open for appending: a file in `uploads/`. Its methods block.
 
-    def __init__(self, path: Path, digest: Digest, size: int) -> None:
+    They raise `BucketError`.
+    """
+
+    def __init__(self, path: Path, digest: Digest | None = None, size: float = math.inf) -> None:
+        """`digest` and `size` are those of the whole content, if they are known."""
         self.path = path
         self._digest, self._size = digest, size
         self._discarded = False
         with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
             if self.received > size:
@@ -176,11 +116,14 @@ class Upload:
 
         Excess data and a full disk discard the upload.
         """
-        if self.received + len(chunk) > self._size:
+        if self._digest is not None and self.received + len(chunk) > self._size:
             self._drop()
             raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
         try:
-            _write(self._descriptor, self.path.parent, chunk)
+            check_room(self._descriptor)
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
         except OSError as error:
             if is_disk_full(error):
                 self._drop()  # Otherwise it would occupy the disk for days.
@@ -196,49 +139,50 @@ class Upload:
         if self._discarded:
             return False
         with disk_errors(self.path):
-            if self.received < self._size:
-                durable.sync(self._descriptor)
-                durable.sync_folder(self.path.parent)
-                return False
-            actual = content_digest(self.path)
-            if actual != self._digest:
-                self._drop()
-                raise DigestMismatch(self._digest, f"sha256:{actual}")
+            if self._digest is not None:
+                if self.received < self._size:
+                    sync_descriptor(self._descriptor)
+                    sync_folder(self.path.parent)
+                    return False
+                actual = content_digest(self.path)
+                if actual != self._digest:
+                    self._drop()
+                    raise DigestMismatch(self._digest, f"sha256:{actual}")
             os.fchmod(self._descriptor, 0o444)
-            durable.sync(self._descriptor)
+            sync_descriptor(self._descriptor)
         return True
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-
-def _received(path: Path) -> int:
-    with disk_errors(path), suppress(FileNotFoundError):
-        return path.stat().st_size
-    return 0
-
-
-def _delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
-    """Delete, or only count, inactive uploads without new data since a time."""
-    forgotten = 0
-    with disk_errors(folder):
-        for path in folder.iterdir():
-            with suppress(FileNotFoundError):
-                if path.name not in busy and path.stat().st_mtime_ns < before_ns:
-                    if not count_only:
-                        path.unlink()
-                    forgotten += 1
-    return forgotten
+    def discard(self) -> None:
+        """Close the file, and remove it unless it was moved."""
+        self.close()
+        self._drop()
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
+B = TypeVar("B", bound="Blobs")
 THREADS = 4
 PIECE_BYTES = 256 * 1024
 
 
-class SpooledBlobs(ABC):
-    """The part of `engine.bucket.protocols.Blobs` that receives blobs, as files in a folder of uploads."""
+def _on_thread(step: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], Coroutine[Any, Any, T]]:
+    """Return the method that runs a step on a thread."""
+
+    @wraps(step)
+    async def call(blobs: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await blobs._call(step, blobs, *args, **kwargs)
+
+    return call
+
+
+class Blobs(ABC):
+    """Immutable content addressed by sha256. Stored blobs are durable when the call returns.
+
+    Content is received as files in a folder of uploads.
+    """
 
     def __init__(self, uploads: Path) -> None:
         self._uploads = uploads
@@ -252,28 +196,56 @@ class SpooledBlobs(ABC):
             raise BucketClosed
         return await finish(asyncio.wrap_future(self._threads.submit(step, *args, **kwargs)))
 
-    @abstractmethod
-    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol."""
-
     async def get(self, digest: Digest) -> bytes:
+        """Return a whole blob. Raises `BlobMissing` and `BlobCorrupt`."""
         return b"".join([chunk async for chunk in self.read(digest)])
 
     @abstractmethod
+    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """Yield a blob in chunks. Raises as `get` does; corruption is raised before the last chunk."""
+
+    @abstractmethod
+    def read_part(self, digest: Digest, start: int, stop: int, checks: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes from `start` up to `stop`. Raises as `get` does, before bytes that are corrupt."""
+
+    @abstractmethod
+    async def copy_to(self, digest: Digest, target: Path) -> None:
+        """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
+
+    @abstractmethod
     async def touch(self, digest: Digest) -> bool:
-        """See the protocol."""
+        """Return whether the blob exists, and mark it as used now (`delete`)."""
+
+    @abstractmethod
+    def list(self) -> AsyncGenerator[BlobInfo, None]:
+        """Yield the blobs in no order. Blobs added or removed meanwhile may be missing."""
+
+    @abstractmethod
+    async def delete(self, digest: Digest, before_ns: int) -> bool:
+        """Delete a blob unless it was stored or touched since that time; return whether it was deleted."""
 
     @abstractmethod
     async def _store(self, path: Path, digest: Digest) -> None:
         """Make a blob of a complete upload. Raises `BucketError`."""
 
-    async def received(self, digest: Digest, owner: str = "") -> int:
-        return await self._call(_received, self._uploads / _upload_name(digest, owner))
+    @_on_thread
+    def received(self, digest: Digest, owner: str = "") -> int:
+        """Return how many bytes of an owner's upload are stored: the offset to resume at."""
+        path = self._uploads / _upload_name(digest, owner)
+        with disk_errors(path), suppress(FileNotFoundError):
+            return path.stat().st_size
+        return 0
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
     ) -> int | StaleRevision:
-        """See the protocol. Raises `UploadBusy`."""
+        """Append to an upload of `size` bytes in total; return the number of bytes stored.
+
+        At `size` bytes it becomes a blob. If `chunks` ends early or raises, the received bytes are retained
+        for a later call. A wrong `offset` returns a conflict with the right one. Each owner, such as a
+        project, has an upload of its own. Raises `UploadBusy` if it is in progress, and `DigestMismatch` for
+        wrong or excess content, which discards the upload.
+        """
         if await self.touch(digest):
             return size
         name = _upload_name(digest, owner)
@@ -282,42 +254,57 @@ class SpooledBlobs(ABC):
         self._busy.add(name)
         try:
             with closing(Upload(self._uploads / name, digest, size)) as upload:
-                return await self._add(upload, digest, offset, chunks)
+                if offset != upload.received:
+                    return StaleRevision(upload.received)
+                try:
+                    async for piece in rechunk(chunks):
+                        await self._call(upload.write, piece)
+                finally:
+                    if await self._call(upload.commit):
+                        await self._store(upload.path, digest)
+                return upload.received
         finally:
             self._busy.discard(name)
 
-    async def _add(
-        self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | StaleRevision:
-        if offset != upload.received:
-            return StaleRevision(upload.received)
-        try:
-            async for chunk in rechunk(chunks):
-                await self._call(upload.write, chunk)
-        finally:
-            if await self._call(upload.commit):
-                await self._store(upload.path, digest)
-        return upload.received
-
     async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        """Store content whose digest is not known. After an error of `chunks`, nothing is stored."""
         path = self._uploads / secrets.token_hex(16)
+        sha256, checks = hashlib.sha256(), bytearray()
+
+        def write(piece: bytes) -> None:
+            sha256.update(piece)
+            for start in range(0, len(piece), PART_BYTES):
+                checks.extend(_check(piece[start : start + PART_BYTES]))
+            upload.write(piece)
+
         self._busy.add(path.name)
         try:
-            spool = await self._call(Spool, path)
+            upload = await self._call(Upload, path)
             try:
-                async for chunk in rechunk(chunks, PART_BYTES):
-                    await self._call(spool.write, chunk)
-                added = await self._call(spool.finish)
+                async for piece in rechunk(chunks, PART_BYTES):
+                    await self._call(write, piece)
+                await self._call(upload.commit)
+                added = AddedBlob(Digest(sha256.hexdigest()), upload.received, bytes(checks))
                 await self._store(path, added.digest)
                 return added
             finally:
                 # The system takes a part of a second to free gigabytes.
-                await finish(asyncio.ensure_future(asyncio.to_thread(spool.discard)))
+                await finish(asyncio.ensure_future(asyncio.to_thread(upload.discard)))
         finally:
             self._busy.discard(path.name)
 
-    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        return await self._call(_delete_stale, self._uploads, before_ns, set(self._busy), count_only)
+    @_on_thread
+    def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+        """Delete uploads without new data since that time, or only count them; return their number."""
+        deleted = 0
+        with disk_errors(self._uploads):
+            for path in self._uploads.iterdir():
+                with suppress(FileNotFoundError):
+                    if path.name not in self._busy and path.stat().st_mtime_ns < before_ns:
+                        if not count_only:
+                            path.unlink()
+                        deleted += 1
+        return deleted
 
     async def aclose(self) -> None:
         """Wait for what is under way."""
@@ -325,10 +312,10 @@ class SpooledBlobs(ABC):
         await asyncio.to_thread(self._threads.shutdown)
 
 
-class FolderBlobs(SpooledBlobs):
-    """Implements `engine.bucket.protocols.Blobs`.
+class FolderBlobs(Blobs):
+    """The blobs of a folder.
 
-    The folder is locked so that no blob is stored or used again between its check and its removal: worker
+    It is locked so that no blob is stored or used again between its check and its removal: worker
     processes add blobs, too.
     """
 
@@ -341,19 +328,17 @@ class FolderBlobs(SpooledBlobs):
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
 
-    async def _store(self, path: Path, digest: Digest) -> None:
-        await self._call(self._name, path, digest)
-
-    def _name(self, path: Path, digest: Digest) -> None:
+    @_on_thread
+    def _store(self, path: Path, digest: Digest) -> None:
         with disk_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
             with locked_folder(self._folder):
                 path.replace(self._path(digest))
-            durable.sync_folder(self._folder)
+            sync_folder(self._folder)
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        with closing(VerifyingReader(self._path(digest), digest)) as reading:
-            while chunk := await self._call(self._checked, reading.next, digest):
+        with closing(_verified(self._path(digest), digest)) as chunks:
+            while chunk := await self._call(self._checked, partial(next, chunks, b""), digest):
                 yield chunk
 
     async def read_part(
@@ -378,25 +363,21 @@ class FolderBlobs(SpooledBlobs):
                 self._damaged.mkdir(exist_ok=True)
                 with locked_folder(self._folder):
                     if (path.stat().st_ino,) == damaged.args:
-                        durable.rename(path, quarantined)
-                        durable.sync_folder(self._folder)
+                        rename_durably(path, quarantined)
+                        sync_folder(self._folder)
             except OSError:  # The next write reports a disk that is not writable.
                 quarantined = path
             raise BlobCorrupt(digest, quarantined) from damaged
 
-    async def copy_to(self, digest: Digest, target: Path) -> None:
-        """See the protocol. Creates a hard link if the file system allows it, else a copy."""
-        await self._call(self._copy_to, digest, target)
-
-    def _copy_to(self, digest: Digest, target: Path) -> None:
-        with closing(VerifyingReader(self._path(digest), digest)) as reading:
-            self._checked(reading.rest, digest)
+    @_on_thread
+    def copy_to(self, digest: Digest, target: Path) -> None:
+        """Create a hard link if the file system allows it, else a copy."""
+        self._checked(partial(deque, _verified(self._path(digest), digest), 0), digest)
         link_or_copy(self._path(digest), target)
 
-    async def touch(self, digest: Digest) -> bool:
-        return await self._call(self._touch, digest)
-
-    def _touch(self, digest: Digest) -> bool:
+    @_on_thread
+    def touch(self, digest: Digest) -> bool:
+        """See `Blobs`."""
         path = self._path(digest)
         with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
             os.utime(path)
@@ -407,10 +388,9 @@ class FolderBlobs(SpooledBlobs):
         for info in await self._call(_listing, self._folder):
             yield info
 
-    async def delete(self, digest: Digest, before_ns: int) -> bool:
-        return await self._call(self._delete, digest, before_ns)
-
-    def _delete(self, digest: Digest, before_ns: int) -> bool:
+    @_on_thread
+    def delete(self, digest: Digest, before_ns: int) -> bool:
+        """See `Blobs`."""
         path = self._path(digest)
         with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
             if path.stat().st_mtime_ns < before_ns:
@@ -434,8 +414,8 @@ def _listing(folder: Path) -> list[BlobInfo]:
     return blobs
 
 
-async def rechunk(chunks: AsyncIterable[bytes], minimum: int = PIECE_BYTES) -> AsyncGenerator[bytes, None]:
-    """Yield pieces of at least `minimum` bytes, except the last. Data before an error is yielded too."""
+async def rechunk(chunks: AsyncIterable[bytes], unit: int = PIECE_BYTES) -> AsyncGenerator[bytes, None]:
+    """Yield pieces of multiples of `unit` bytes, and a last one. Data before an error is yielded too."""
     waiting: list[bytes] = []
     size = 0
     failure: Exception | None = None
@@ -443,12 +423,13 @@ async def rechunk(chunks: AsyncIterable[bytes], minimum: int = PIECE_BYTES) -> A
         async for chunk in chunks:
             waiting.append(chunk)
             size += len(chunk)
-            if size >= minimum:
-                yield b"".join(waiting)
-                waiting, size = [], 0
+            if size >= unit:
+                data, size = b"".join(waiting), size % unit
+                waiting = [data[len(data) - size :]]
+                yield data[: len(data) - size]
     except Exception as error:
         failure = error
-    if waiting:
+    if size:
         yield b"".join(waiting)
     if failure is not None:
         raise failure

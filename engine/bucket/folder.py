@@ -17,14 +17,13 @@ from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
 from engine.bucket.layout import lock
 from engine.bucket.protocols import (
-    MAX_VALUE_BYTES,
     BucketClosed,
     BucketError,
     DiskError,
     StaleRevision,
-    TooLarge,
     VersionedValue,
     check_name,
+    check_value,
     disk_errors,
     is_disk_full,
 )
@@ -72,9 +71,9 @@ class Database:
     A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that
     its revision is never used again.
 
-    A thread runs all transactions. Requests that arrive during a transaction run together in the next one,
-    each in its own savepoint (group commit). A failing request is rolled back alone. Results are returned
-    once they are durable. Methods may be called from any event loop on any thread.
+    A thread runs all transactions. Requests that arrive during a transaction run together in the next one
+    (group commit). Each writes by one statement at most, which SQLite rolls back alone if it fails. Results
+    are returned once they are durable. Methods may be called from any event loop on any thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,9 +106,7 @@ class Database:
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`."""
-        check_name(key)
-        if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+        check_value(key, value)
 
         def work(run: Execute) -> int | StaleRevision:
             rows = run(_GET, key)
@@ -140,55 +137,37 @@ class Database:
     def _work(self) -> None:
         ended = False
         while not ended:
-            job = self._jobs.get()
-            jobs = []
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == MAX_BATCH:
-                    break
-                try:
-                    job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            ended = job is None
-            self._do([job for job in jobs if job.result.set_running_or_notify_cancel()])
+            jobs = [self._jobs.get()]
+            while len(jobs) < MAX_BATCH and not self._jobs.empty():
+                jobs.append(self._jobs.get())
+            ended = jobs[-1] is None
+            self._do([job for job in jobs if job is not None and job.result.set_running_or_notify_cancel()])
         self._connection.close()
 
     def _do(self, jobs: list[_QueuedWork]) -> None:
-        answers: list[tuple[Any, Exception | None]] = []
+        answers: list[Any] = []
         writes = any(job.writes for job in jobs)
         try:
             if writes:
                 self._connection.execute("begin immediate")
-            answers = [self._run_job(job) for job in jobs]
+            for job in jobs:
+                try:
+                    answers.append(job.work(self._run))
+                except apsw.Error as error:
+                    if job.writes and not self._connection.in_transaction:
+                        raise  # A full disk rolls back the whole transaction.
+                    answers.append(self._error(error))
             if writes:
                 self._connection.execute("commit")
-        except (apsw.Error, BucketError) as error:
+        except Exception as error:
             with suppress(apsw.Error):
                 self._connection.execute("rollback")
-            all_failed = error if isinstance(error, BucketError) else self._error(error)
-            answers = [(None, all_failed)] * len(jobs)
-        for job, (answer, failure) in zip(jobs, answers, strict=True):
-            if failure is not None:
-                job.result.set_exception(failure)
+            answers = [self._error(error)] * len(jobs)
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, BucketError):
+                job.result.set_exception(answer)
             else:
                 job.result.set_result(answer)
-
-    def _run_job(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
-        answer = failure = None
-        if job.writes:
-            self._connection.execute("savepoint job")
-        try:
-            answer = job.work(self._run)
-        except Exception as error:
-            failure = self._error(error) if isinstance(error, apsw.Error) else error
-        if failure is not None and job.writes:
-            if not self._connection.in_transaction:  # A full disk rolls back the whole transaction.
-                raise failure
-            self._connection.execute("rollback to job")
-        if job.writes:
-            self._connection.execute("release job")
-        return answer, failure
 
     def _run(self, sql: str, *values: str | int | bytes | None) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.bucket.protocols import BucketError, BucketInUse, disk_error, disk_errors
-from engine.files import durable
+from engine.files.atomic import sync_folder, write_atomic
 
 VERSION = "version"
 BLOBS = "blobs"
@@ -19,7 +19,7 @@ LOCK = "lock"
 MOVED = "moved"
 """File of a bucket whose content was moved; it names the place."""
 MAX_HOLDER_BYTES = 200
-_OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
+_OF_AN_EMPTY_FOLDER = re.compile(rf"{LOCK}|{VERSION}\.new|\.{VERSION}-.*\.tmp|lost\+found")
 """Files that an interrupted creation leaves, and the folder in the root of an ext4 filesystem."""
 
 CURRENT = 10
@@ -45,10 +45,11 @@ def prepare(root: Path) -> None:
                 "Update svc, or use another folder.",
             )
         if version != CURRENT:
-            durable.write(root / VERSION, f"svc bucket, layout {CURRENT}\n".encode())
+            write_atomic(root / VERSION, f"svc bucket, layout {CURRENT}\n".encode(), sync=True)
+            sync_folder(root)
         for name in (BLOBS, UPLOADS, DAMAGED):
             (root / name).mkdir(exist_ok=True)
-        durable.sync_folder(root)
+        sync_folder(root)
     except OSError as error:
         raise disk_error(Path(error.filename or root), error) from error
 
@@ -56,7 +57,8 @@ def prepare(root: Path) -> None:
 def mark_moved(root: Path, location: str) -> None:
     """Mark a bucket as moved to a place, so that it is not opened again. Raises `BucketError`."""
     with disk_errors(root):
-        durable.write(root / MOVED, location.encode())
+        write_atomic(root / MOVED, location.encode(), sync=True)
+        sync_folder(root)
 
 
 def _version(root: Path) -> int | None:
@@ -76,7 +78,7 @@ def _version(root: Path) -> int | None:
 def check_format(root: Path) -> None:
     """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
     with disk_errors(root):
-        names = sorted(path.name for path in root.iterdir() if path.name not in _OF_AN_EMPTY_FOLDER)
+        names = sorted(path.name for path in root.iterdir() if not _OF_AN_EMPTY_FOLDER.fullmatch(path.name))
         has_version = (root / VERSION).exists()
     if names and not has_version:
         raise BucketError(

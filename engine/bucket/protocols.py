@@ -1,18 +1,21 @@
-"""Protocols of a bucket: `Blobs` and `KeyValue`, their values and errors.
+"""Protocols of a bucket and its `KeyValue`, their values and errors; `engine.bucket.blobs` has its `Blobs`.
 
-The protocols are asynchronous; the embedded bucket runs blocking calls on threads. A lost compare-and-set is
+They are asynchronous; the embedded bucket runs blocking calls on threads. A lost compare-and-set is
 returned as `StaleRevision`, so that callers must handle it. All other failures are raised.
 """
 
 import errno
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NewType, Protocol
+from typing import TYPE_CHECKING, NewType, Protocol
 
 from engine.errors import SvcError
+
+if TYPE_CHECKING:
+    from engine.bucket.blobs import Blobs
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -183,51 +186,6 @@ class VersionedValue:
     revision: int
 
 
-class Blobs(Protocol):
-    """Immutable content addressed by sha256. Stored blobs are durable when the call returns."""
-
-    async def get(self, digest: Digest) -> bytes:
-        """Return a whole blob. Raises `BlobMissing` and `BlobCorrupt`."""
-
-    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """Yield a blob in chunks. Raises as `get` does; corruption is raised before the last chunk."""
-
-    def read_part(self, digest: Digest, start: int, stop: int, checks: bytes) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes from `start` up to `stop`. Raises as `get` does, before bytes that are corrupt."""
-
-    async def copy_to(self, digest: Digest, target: Path) -> None:
-        """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
-
-    async def touch(self, digest: Digest) -> bool:
-        """Return whether the blob exists, and mark it as used now (`delete`)."""
-
-    def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """Yield the blobs in no order. Blobs added or removed meanwhile may be missing."""
-
-    async def delete(self, digest: Digest, before_ns: int) -> bool:
-        """Delete a blob unless it was stored or touched since that time; return whether it was deleted."""
-
-    async def received(self, digest: Digest, owner: str = "") -> int:
-        """Return how many bytes of an owner's upload are stored: the offset to resume at."""
-
-    async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
-    ) -> int | StaleRevision:
-        """Append to an upload of `size` bytes in total; return the number of bytes stored.
-
-        At `size` bytes it becomes a blob. If `chunks` ends early or raises, the received bytes are retained
-        for a later call. A wrong `offset` returns a conflict with the right one. Each owner, such as a
-        project, has an upload of its own. Raises `UploadBusy` if it is in progress, and `DigestMismatch` for
-        wrong or excess content, which discards the upload.
-        """
-
-    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
-        """Store content whose digest is not known. After an error of `chunks`, nothing is stored."""
-
-    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        """Delete uploads without new data since that time, or only count them; return their number."""
-
-
 class KeyValue(Protocol):
     """Small values by key, each with a revision. Revisions increase over all keys."""
 
@@ -248,7 +206,7 @@ class Bucket(Protocol):
     """Blobs and key-value pairs."""
 
     @property
-    def blobs(self) -> Blobs:
+    def blobs(self) -> "Blobs":
         """Artifacts, snapshots and exports."""
 
     @property
@@ -279,3 +237,10 @@ def check_name(name: str) -> str:
             f"Use 1 to {MAX_NAME_LENGTH} characters without control characters.",
         )
     return name
+
+
+def check_value(key: str, value: bytes | None) -> None:
+    """Raise `BadName` or `TooLarge` for a key or value that cannot be stored."""
+    check_name(key)
+    if value is not None and len(value) > MAX_VALUE_BYTES:
+        raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)

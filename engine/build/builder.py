@@ -21,7 +21,7 @@ from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.build.ignore import IgnoreRules
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.lane import GENERATED_HEADER, BuildMode, BuildRequest, Lane
 from engine.manifest import MANIFEST
 from engine.manifest.model import Resource, build_settings

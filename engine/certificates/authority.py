@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from acme import challenges, client, crypto_util, errors, messages
@@ -17,6 +16,7 @@ from josepy.jwa import ES256
 from josepy.jwk import JWK
 
 from engine.certificates.settings import AcmeSettings, AuthorityError
+from engine.http.messages import retry_after
 
 CALL_SECONDS = 20
 """Timeout of each request to the authority."""
@@ -48,7 +48,8 @@ class _Network(client.ClientNetwork):
         self.wait = 0.0
         response = super()._send_request(*arguments, **options)
         if not response.ok:
-            self.wait = _seconds(response.headers.get("retry-after", ""))
+            text = response.headers.get("retry-after", "")
+            self.wait = retry_after(text, time.time(), MAX_WAIT_SECONDS) or 0.0
         return response
 
     def post(self, *arguments: Any, **options: Any) -> Any:
@@ -66,15 +67,6 @@ def _name(authorization: messages.Authorization) -> str:
     """Return the name that an authorization is for. That of a wildcard lacks its first label."""
     prefix = "*." if authorization.wildcard else ""
     return f"{prefix}{authorization.identifier.value}"
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds that the field `Retry-After` names, as a number or a date; 0 if it is neither."""
-    try:
-        seconds = float(text) if text.isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0
-    return min(max(seconds, 0.0), MAX_WAIT_SECONDS)
 
 
 @contextmanager

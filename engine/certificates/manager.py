@@ -16,22 +16,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
 from engine.cancellation import cancel
+from engine.certificates.private import new_key, self_signed
 from engine.certificates.settings import AcmeSettings, AuthorityError
 from engine.eager import in_task
 from engine.errors import SvcError
@@ -49,12 +43,6 @@ CHALLENGES = "acme/challenges/"
 
 def owner_of(project: str) -> str:
     return f"projects/{project}"
-
-
-def new_key() -> str:
-    """Return a new private key (P-256), as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,13 +119,13 @@ class CertificateStore:
         """Return a private key (PEM). Raises `SecretsKeyError`."""
         return self._key.unseal(PREFIX + owner, sealed)
 
-    async def account_key(self) -> str:
-        """Return the key of the account (PEM), which is created if it cannot be unsealed.
+    async def account_key(self, *, other: bool = False) -> str:
+        """Return the key of the account (PEM), or that of another one, also if it cannot be unsealed.
 
         Raises `ClaimLost` if another node creates it now.
         """
         cell = await self._cells.get(ACCOUNT)
-        if cell is not None:
+        if cell is not None and not other:
             try:
                 return self._key.unseal(ACCOUNT, json.loads(cell.value))
             except SecretsKeyError as error:
@@ -148,10 +136,6 @@ class CertificateStore:
         if isinstance(await self._cells.cas(ACCOUNT, sealed, revision), StaleRevision):
             raise ClaimLost
         return key
-
-    async def forget_account(self) -> None:
-        """Remove the key of the account, so that there will be another account."""
-        await self._set(ACCOUNT, None)
 
     async def set_challenge(self, token: str, name: str, text: str) -> None:
         """Store the text that the authority expects for a token at the host `name`."""
@@ -465,11 +449,10 @@ class CertificateManager:
             try:
                 authority = await in_thread(Authority, self._settings, account_key)
             except AuthorityError as error:
-                if error.type == "unauthorized":  # The account was deactivated.
-                    await self._store.forget_account()
-                    authority = await in_thread(Authority, self._settings, await self._store.account_key())
-                else:
+                if error.type != "unauthorized":
                     raise
+                account_key = await self._store.account_key(other=True)  # The account was deactivated.
+                authority = await in_thread(Authority, self._settings, account_key)
         if self._needed(owner, entry, names):
             await self._obtain(authority, owner, entry, names)
         await self._ask_renewal(authority, owner, entry)
@@ -664,20 +647,6 @@ def mismatch(chain: str, key: str, names: Sequence[str], now: float) -> str:
             f" this machine is at {utc(now)}; correct the clock"
         )
     return ""
-
-
-def self_signed(domain: str) -> IssuedCertificate:
-    """Return a certificate for the time before the first one of an authority. No client trusts it."""
-    key, name = new_key(), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "svc")])
-    private, now = load_pem_private_key(key.encode(), None), datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())  # type: ignore[arg-type]
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=3650))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(domain)]), critical=False)
-    )
-    certificate = builder.sign(private, hashes.SHA256())  # type: ignore[arg-type]
-    return IssuedCertificate(certificate.public_bytes(Encoding.PEM).decode(), key)
 
 
 CHALLENGE_PATH = "/.well-known/acme-challenge/"

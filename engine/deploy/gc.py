@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.bucket.blobs import Blobs
 from engine.bucket.copy import CopyReport
-from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Bucket, Digest, KeyValue
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Bucket, Digest, KeyValue
 from engine.deploy import package_store
 from engine.deploy.deployment import LIVE, RECORDS, DeploymentHistory, RecordError, decode
 from engine.deploy.package_store import PackageError

@@ -32,12 +32,13 @@ from typing import Any, get_args
 from weakref import WeakValueDictionary
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
-from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import BadName, BlobMissing, Digest, as_digest, is_digest
 from engine.cancellation import run_all
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
 from engine.files.compressed import FRAME, FrameCorrupt, compress, decompress
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.static_files.bundle import BLOBS, INDEX, BundleCorrupt, blob_path, read_index
 from engine.wasm.compile.compilers import MAX_COMPONENT_BYTES
 from engine.wasm.compile.component_file import TEMPLATE

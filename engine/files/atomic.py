@@ -1,6 +1,6 @@
-"""Atomic writes of small files, where readers see the old or the new content, links, and locks of folders.
+"""Atomic writes of files, where readers see the old or the new content, links, stamps, and locks of folders.
 
-Without `sync` they do not survive a power cut; `durable.py` also flushes the name.
+A write survives a power cut with `sync`, and its name once `sync_folder` has flushed that.
 """
 
 import fcntl
@@ -11,7 +11,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.files import durable
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""The macOS call that flushes the disk's own cache, which fsync does not."""
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Flush an open file or folder to disk. Raises OSError."""
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+        except OSError:  # Not every file system supports it.
+            pass
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename_durably(source: Path, target: Path) -> None:
+    """Rename a synced file and flush its new name. Raises OSError."""
+    source.replace(target)
+    sync_folder(target.parent)
 
 
 def write_atomic(
@@ -33,11 +60,21 @@ def write_atomic(
                 os.fchmod(handle, like.st_mode & 0o7777)
             if sync:
                 file.flush()
-                durable.sync(handle)
+                sync_descriptor(handle)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def file_stamps(*paths: Path) -> list[tuple[int, int, int]]:
+    """Return time, size and inode of each file that exists: some differ once one was written or replaced."""
+    stamps = []
+    for path in paths:
+        with suppress(OSError):
+            status = path.stat()
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return stamps
 
 
 @contextmanager

@@ -7,23 +7,9 @@ nor their template, so callers verify a digest.
 import sys
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdDict,
-        ZstdError,
-    )
+    from compression import zstd
 else:
-    from backports.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdDict,
-        ZstdError,
-    )
+    from backports import zstd
 
 FRAME = b"\x28\xb5\x2f\xfd"
 """The first bytes of a frame."""
@@ -42,22 +28,22 @@ def compress(content: bytes, template: bytes = b"") -> bytes:
     """Return a frame of a content, as its difference from `template` if that is not empty."""
     window = min(max(10, (len(content) + len(template)).bit_length()), _MAX_WINDOW_LOG)
     options: dict[int, int] = {
-        CompressionParameter.compression_level: _LEVEL,
-        CompressionParameter.window_log: window,
+        zstd.CompressionParameter.compression_level: _LEVEL,
+        zstd.CompressionParameter.window_log: window,
     }
-    compressor = ZstdCompressor(options=options, zstd_dict=_prefix(template))
-    return compressor.compress(content, ZstdCompressor.FLUSH_FRAME)
+    compressor = zstd.ZstdCompressor(options=options, zstd_dict=_prefix(template))
+    return compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
 def decompress(frame: bytes, template: bytes = b"", *, limit: int) -> bytes:
     """Return the content of a frame, at most `limit` bytes. Raises `FrameCorrupt`."""
-    options: dict[int, int] = {DecompressionParameter.window_log_max: _MAX_WINDOW_LOG}
-    decompressor = ZstdDecompressor(zstd_dict=_prefix(template), options=options)
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG}
+    decompressor = zstd.ZstdDecompressor(zstd_dict=_prefix(template), options=options)
     data, parts, size = frame, [], 0
     while not decompressor.eof:
         try:
             part = decompressor.decompress(data, _CHUNK_BYTES)
-        except ZstdError as error:
+        except zstd.ZstdError as error:
             raise FrameCorrupt(str(error)) from error
         data, size = b"", size + len(part)
         if not part and decompressor.needs_input:
@@ -70,6 +56,6 @@ def decompress(frame: bytes, template: bytes = b"", *, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _prefix(template: bytes) -> tuple[ZstdDict, int] | None:
+def _prefix(template: bytes) -> tuple[zstd.ZstdDict, int] | None:
     # A dictionary cannot be shorter, and a prefix that short saves nothing.
-    return ZstdDict(template, is_raw=True).as_prefix if len(template) >= _MIN_PREFIX else None
+    return zstd.ZstdDict(template, is_raw=True).as_prefix if len(template) >= _MIN_PREFIX else None

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from engine.errors import SvcError
-from engine.files.atomic import locked_folder
+from engine.files.atomic import file_stamps, locked_folder
 
 _PIECE_BYTES = 1 << 20
 _PARTS = ("", "-wal", "-shm", "-journal")
@@ -22,6 +22,11 @@ def _files(path: Path) -> list[Path]:
 def database_size(path: Path) -> int:
     """Return the bytes of a database file and its side files on disk."""
     return sum(file.stat().st_size for file in _files(path) if file.exists())
+
+
+def database_stamps(path: Path) -> list[tuple[int, int, int]]:
+    """Return what changes with each transaction of a database: the stamps of its file and its log."""
+    return file_stamps(path, path.with_name(f"{path.name}-wal"))
 
 
 def move_database(path: Path, target: Path) -> None:

@@ -1,14 +1,20 @@
-"""Files that end with a digest of their content, so that a truncated or altered file is detected."""
+"""Digests of files, and files that end with one, so that a truncated or altered file is detected."""
 
 import os
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from engine.files.atomic import write_atomic
 
 SEAL_BYTES = 32
 _CHUNK_BYTES = 1 << 20
+
+
+def content_digest(path: Path) -> str:
+    """Return the sha256 (hex) of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def write_sealed(target: Path, *content: bytes | memoryview) -> None:

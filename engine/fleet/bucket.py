@@ -31,9 +31,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.bucket.blobs import SpooledBlobs
+from engine.bucket.blobs import Blobs
 from engine.bucket.protocols import (
-    MAX_VALUE_BYTES,
     BlobCorrupt,
     BlobInfo,
     BlobMissing,
@@ -44,6 +43,7 @@ from engine.bucket.protocols import (
     VersionedValue,
     as_digest,
     check_name,
+    check_value,
     disk_errors,
 )
 from engine.fleet.connection import (
@@ -366,9 +366,7 @@ class StreamKeyValue:
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`, and `Unavailable` when the value may be set or not."""
-        check_name(key)
-        if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+        check_value(key, value)
         subject, headers = subject_of(key), {REMOVED: "1"} if value is None else None
         while True:
             message = await self._stream.last(subject)
@@ -435,7 +433,7 @@ class _Record:
 
 
 class StreamContents:
-    """Contents by digest: the part of `engine.bucket.protocols.Blobs` without uploads."""
+    """Contents by digest: the part of `engine.bucket.blobs.Blobs` without uploads."""
 
     def __init__(self, contents: JetStream, records: StreamKeyValue) -> None:
         self._contents, self._records = contents, records
@@ -468,7 +466,7 @@ class StreamContents:
     async def read_part(
         self, digest: Digest, start: int, stop: int, checks: bytes
     ) -> AsyncGenerator[bytes, None]:
-        """See the protocol. Reads the content before the part, too."""
+        """See `Blobs`. Reads the content before the part, too."""
         position = 0
         async with aclosing(self.read(digest)) as content:
             async for chunk in content:
@@ -495,6 +493,7 @@ class StreamContents:
                 await asyncio.sleep(0.02 * tries)
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
+        """See `Blobs`."""
         chunks = self.read(digest)
         first = await anext(chunks, b"")  # A missing blob leaves no file.
         with target.open("xb") as file:
@@ -507,6 +506,7 @@ class StreamContents:
                 raise
 
     async def touch(self, digest: Digest) -> bool:
+        """See `Blobs`."""
         while (entry := await self._record(as_digest(digest))) is not None and entry[0].complete:
             record, revision = entry
             used = replace(record, used_ns=max(time.time_ns(), record.used_ns + 1))
@@ -521,6 +521,7 @@ class StreamContents:
                 yield BlobInfo(Digest(value.key), record.size, record.used_ns)
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
+        """See `Blobs`."""
         entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete or entry[0].used_ns >= before_ns:
             return False
@@ -563,13 +564,13 @@ class StreamContents:
                 await self._contents.purge(id_)
 
 
-class StreamBlobs(StreamContents, SpooledBlobs):
-    """Implements `engine.bucket.protocols.Blobs`."""
+class StreamBlobs(StreamContents, Blobs):
+    """The blobs of a fleet."""
 
     def __init__(self, contents: JetStream, records: StreamKeyValue, uploads: Path) -> None:
         """`uploads` is a folder of this node."""
         StreamContents.__init__(self, contents, records)
-        SpooledBlobs.__init__(self, uploads)
+        Blobs.__init__(self, uploads)
         with disk_errors(uploads):
             uploads.mkdir(parents=True, exist_ok=True)
 
@@ -579,7 +580,7 @@ class StreamBlobs(StreamContents, SpooledBlobs):
             path.unlink()
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        """See the protocol. Purges orphaned contents, too."""
+        """See `Blobs`. Purges orphaned contents, too."""
         if not count_only:
             await self.purge_orphans(before_ns)
         return await super().delete_uploads(before_ns, count_only=count_only)

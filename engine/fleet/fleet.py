@@ -204,7 +204,7 @@ class Fleet:
     def _listen(self, sockets: list[socket.socket]) -> None:
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
         serving = serve(
-            self._handler(self), sockets, stop=asyncio.Event(), grace=1, tls=certificate.context()
+            self._handler(self), sockets, stop=asyncio.Event(), grace=1, tls=certificate.load().context()
         )
         self._spawn(serving, "join listener")
 
@@ -313,7 +313,7 @@ class Fleet:
         return token
 
     def _fingerprint(self) -> str:
-        from engine.fleet.authority import fingerprint
+        from engine.certificates.private import fingerprint
 
         return fingerprint(self.authority_certificate())
 
@@ -322,14 +322,14 @@ class Fleet:
 
     async def admit(self, request: JoinRequest) -> Admission:
         """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
-        from engine.fleet.authority import Authority
+        from engine.certificates.private import Issuer
 
         node, folder = self.require_node(), self.folder
         async with self._admitting:
             before = await self.registry().members()
             member = await self.registry().admit(request)
             members = await self.registry().members()
-        authority = Authority(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
+        authority = Issuer(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
         pair = authority.issue(member.id, member.host)
         names = KEEPER_FILES if member.keeper else AGENT_FILES
         keepers = tuple(each.address for each in members if each.keeper)

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.bucket.protocols import disk_error, disk_errors
-from engine.files import durable
-from engine.files.atomic import write_atomic
+from engine.files.atomic import rename_durably, sync_folder, write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
 
 if TYPE_CHECKING:
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
 FORMAT = 3
 """Format 1 lacks `keepers`, format 2 has public keys of accounts."""
@@ -110,7 +109,7 @@ class FleetNode:
         node = replace(self, **changes)
         with disk_errors(folder):
             write_atomic(folder / NODE_FILE, node.text().encode(), sync=True)
-            durable.sync_folder(folder)
+            sync_folder(folder)
         return node
 
 
@@ -126,15 +125,15 @@ def node_id(number: int) -> str:
 
 def found_node(folder: Path, address: NodeAddress) -> FleetNode:
     """Create a new fleet, and the folder of its first node. Raises `SvcError`."""
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
     name = secrets.token_hex(3)
     node = FleetNode(fleet=name, node=node_id(1), address=address, nodes=(address,), state="founding")
-    create_keeper(folder, node, Authority.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+    create_keeper(folder, node, Issuer.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
     return node
 
 
-def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client: str, system: str) -> None:
+def create_keeper(folder: Path, node: FleetNode, authority: "Issuer", client: str, system: str) -> None:
     """Create the folder of a node that has all keys of its fleet, and these passwords. Raises `SvcError`."""
     pair = authority.issue(node.node, node.address.host)
     files = {
@@ -163,7 +162,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
         new.mkdir(mode=0o700)
         for name, content in {**files, NODE_FILE: node.text()}.items():
             write_atomic(new / name, content.encode(), sync=True)
-        durable.rename(new, folder)
+        rename_durably(new, folder)
 
 
 def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> ClusterAddress:

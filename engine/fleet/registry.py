@@ -401,7 +401,7 @@ def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Ad
     """Ask the nodes of a token in turn for admission. Blocks. Raises `SvcError`."""
     import httpx
 
-    from engine.fleet.authority import fingerprint
+    from engine.certificates.private import fingerprint
 
     failure: Exception = OSError("no address")
     body = {"secret": token.secret, "nonce": nonce, **listen._asdict(), "version": version}

@@ -7,6 +7,8 @@ form replaces the Host field.
 
 import re
 import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from wsgiref.handlers import format_date_time
 
@@ -263,3 +265,15 @@ class ResponseEncoder:
 @lru_cache(maxsize=1)
 def _date(second: int) -> bytes:
     return b"date: %b\r\n" % format_date_time(second).encode()
+
+
+def retry_after(text: str, now: float, limit: float) -> float | None:
+    """Return the seconds that a field `Retry-After` names, as a number or a date; `None` if it is neither."""
+    try:
+        if text.isdecimal():
+            return min(float(text), limit)
+        moment = parsedate_to_datetime(text)
+        seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), limit)

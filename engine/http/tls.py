@@ -25,14 +25,14 @@ class Certificate:
     chain: Path
     key: Path
 
-    def context(self) -> ssl.SSLContext:
-        """Return a TLS context with this certificate. Raises `CertificateError` if the files are unusable."""
-        if b"ENCRYPTED" in read(self.chain) + read(self.key):
+    def load(self) -> "IssuedCertificate":
+        """Return what the files contain. Raises `CertificateError` if they are unusable."""
+        chain, key = (read(path).decode(errors="replace") for path in (self.chain, self.key))
+        if "ENCRYPTED" in chain + key:
             hint = f"Decrypt it: openssl pkey -in {self.key} -out NEW, and pass the new file."
             raise CertificateError(f"the key {self.key} is encrypted", hint)
-        context = new_context()
         try:
-            context.load_cert_chain(self.chain, self.key)
+            new_context().load_cert_chain(self.chain, self.key)
         except (OSError, ssl.SSLError) as error:
             # OpenSSL names the line of its own source too.
             reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
@@ -40,23 +40,7 @@ class Certificate:
                 f"the certificate {self.chain} with the key {self.key} cannot be used: {reason}",
                 "Both are PEM files; the certificate's own comes first in its file.",
             ) from error
-        return context
-
-    def load(self) -> "IssuedCertificate":
-        """Return what the files contain. Raises `CertificateError` if they are unusable."""
-        self.context()
-        return IssuedCertificate(*(read(path).decode(errors="replace") for path in (self.chain, self.key)))
-
-    def state(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return values that differ once a file was replaced or written; `None` for one that is missing."""
-        found: list[tuple[int, int, int] | None] = []
-        for path in (self.chain, self.key):
-            try:
-                status = path.stat()
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-            except OSError:
-                found.append(None)
-        return tuple(found)
+        return IssuedCertificate(chain, key)
 
 
 @dataclass(frozen=True, slots=True)

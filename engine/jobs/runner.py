@@ -12,8 +12,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from engine.cancellation import cancel, spawn
@@ -22,6 +20,7 @@ from engine.errors import SvcError
 from engine.gateway.routes import internal_request
 from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
+from engine.http.messages import retry_after
 from engine.job_store import Ended, Job, JobStore, StoredJob
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
@@ -244,7 +243,9 @@ class JobRunner:
         if status is not None and status < HTTPStatus.BAD_REQUEST:
             return Ended(job.id, done=True)
         error = f"status {status}" if status is not None else "no response"
-        after = None if status is None else _retry_after(exchange.fields, self._clock())
+        answer = dict(exchange.fields) if status is not None else {}
+        text = answer.get(b"retry-after", b"").decode("latin-1").strip()
+        after = retry_after(text, self._clock(), MAX_RETRY_AFTER_SECONDS)
         return self._failed(name, job, request, error, after=after, final=status in FINAL)
 
     def _failed(
@@ -262,16 +263,3 @@ class JobRunner:
         text = f"job {job.id} {job.path}: try {job.tries} of {job.max_tries} {text}"
         self._timeline_of(name).append(PlatformRecord(time.time_ns(), job.resource, level, text, id_))
         return Ended(job.id, due=None if due is None else int(due * 1000), request=id_, error=error)
-
-
-def _retry_after(fields: list[tuple[bytes, bytes]], now: float) -> float | None:
-    """Return the seconds of the field `retry-after`, or None."""
-    text = next((value.decode("latin-1").strip() for key, value in fields if key == b"retry-after"), "")
-    if text.isdecimal():
-        return min(float(text), MAX_RETRY_AFTER_SECONDS)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

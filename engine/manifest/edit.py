@@ -18,8 +18,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import ConfigDict, StringConstraints
 
 from engine.errors import SvcError
-from engine.files.atomic import locked_folder, write_atomic
-from engine.files.durable import sync_folder
+from engine.files.atomic import locked_folder, sync_folder, write_atomic
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.errors import SvcError
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.manifest import MANIFEST
 
 WELL_KNOWN = ".well-known"

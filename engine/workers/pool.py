@@ -8,6 +8,7 @@ import asyncio
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,19 +32,17 @@ EXTRA_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker process, and the replies to come by their numbers."""
+    """A worker process, and the replies to come."""
 
     process: asyncio.subprocess.Process
     channel: protocol.Channel
-    exited: bool = False
-    replies: dict[int, asyncio.Future[PoolState | None]] = field(default_factory=dict)
+    replies: deque[asyncio.Future[PoolState | None]] = field(default_factory=deque)
 
-    def ask(self, message: protocol.Publish | protocol.ReportState) -> asyncio.Future[PoolState | None]:
+    def ask(self, *message: object) -> asyncio.Future[PoolState | None]:
         """Send a message; return its reply, which is canceled if the worker exits."""
-        reply = self.replies[message.number] = asyncio.get_running_loop().create_future()
-        self.channel.send(message)
-        if self.exited:
-            reply.cancel()
+        reply = asyncio.get_running_loop().create_future()
+        self.replies.append(reply)
+        self.channel.send(*message)
         return reply
 
 
@@ -74,9 +73,8 @@ class WorkerPool:
         self._timeline_of = timeline_of
         self._uses_of = uses_of
         self._on_work, self._warn = on_work, warn
-        self._number = 0
-        self._last: dict[str, protocol.Publish] = {}
-        self._certify: protocol.Certify | None = None
+        self._last: dict[str, Publication] = {}
+        self._certificates: CertificateSet | None = None
         self._workers: dict[int, _Worker] = {}
 
     def resident_bytes(self) -> int:
@@ -86,8 +84,7 @@ class WorkerPool:
 
     async def pool_states(self) -> list[PoolState]:
         """Return the instances of each worker; without those that do not reply in time."""
-        self._number += 1
-        replies = [worker.ask(protocol.ReportState(self._number)) for worker in self._workers.values()]
+        replies = [worker.ask("report") for worker in self._workers.values()]
         if replies:
             await asyncio.wait(replies, timeout=STATE_SECONDS)
         states = (reply.result() for reply in replies if reply.done() and not reply.cancelled())
@@ -95,19 +92,18 @@ class WorkerPool:
 
     def certify(self, certificates: CertificateSet) -> None:
         """Replace the certificates of all workers, also of those that start later."""
-        self._certify = protocol.Certify(certificates)
+        self._certificates = certificates
         for worker in self._workers.values():
-            worker.channel.send(self._certify)
+            worker.channel.send("certify", certificates)
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""
-        self._number += 1
-        message = protocol.Publish(self._number, publication)
-        self._last = (self._last if self._config.multi_project else {}) | {publication.project.name: message}
+        others = self._last if self._config.multi_project else {}
+        self._last = others | {publication.project.name: publication}
         replies = []
         for worker in self._workers.values():
-            replies.append(worker.ask(message))
-            worker.channel.send(protocol.Serve())
+            replies.append(worker.ask("publish", publication))
+            worker.channel.send("serve")
         if replies:
             await asyncio.wait(replies)
 
@@ -125,7 +121,7 @@ class WorkerPool:
         while not stop.is_set():
             began = time.monotonic()
             worker = self._workers[index] = await self._spawn(index)
-            reading = asyncio.create_task(self._read_messages(worker))
+            reading = asyncio.create_task(self._read_messages(index, worker))
             await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 if worker.process.returncode is None:
@@ -159,36 +155,37 @@ class WorkerPool:
         finally:
             child_end.close()
         worker = _Worker(process, await protocol.Channel.open(parent_end))
-        worker.channel.send(self._config)
-        if self._certify is not None:
-            worker.channel.send(self._certify)
-        for message in self._last.values():
-            worker.channel.send(message)
+        worker.channel.send("start", self._config)
+        if self._certificates is not None:
+            worker.channel.send("certify", self._certificates)
+        for publication in self._last.values():
+            worker.ask("publish", publication)
         if self._config.multi_project or self._last:
-            worker.channel.send(protocol.Serve())
+            worker.channel.send("serve")
         return worker
 
-    async def _read_messages(self, worker: _Worker) -> None:
+    async def _read_messages(self, index: int, worker: _Worker) -> None:
         while (message := await worker.channel.receive()) is not None:
-            if isinstance(message, protocol.RecordBatch):
-                timeline = self._timeline_of(message.project)
-                self._uses_of(message.project).update(message.uses)
-                for record in message.records:
-                    if isinstance(record, Recording):
-                        timeline.recordings.append(record)
-                    elif isinstance(record, MeasurementBatch):
-                        timeline.measurements.append(record)
-                    else:
-                        timeline.append(record)
-            elif isinstance(message, protocol.JobsAdded):
-                self._on_work(message.project)
-            elif isinstance(message, protocol.WorkerWarning):
-                self._warn(message.text)
-            elif isinstance(message, protocol.Reply):
-                reply = worker.replies.pop(message.number, None)
-                if reply is not None and not reply.done():
-                    reply.set_result(message.pool)
-        worker.exited = True
-        for reply in worker.replies.values():
+            match message:
+                case "records", project, records, uses:
+                    timeline = self._timeline_of(project)
+                    self._uses_of(project).update(uses)
+                    for record in records:
+                        if isinstance(record, Recording):
+                            timeline.recordings.append(record)
+                        elif isinstance(record, MeasurementBatch):
+                            timeline.measurements.append(record)
+                        else:
+                            timeline.append(record)
+                case "jobs", project:
+                    self._on_work(project)
+                case "warn", text:
+                    self._warn(text)
+                case "reply", state:
+                    reply = worker.replies.popleft()
+                    if not reply.done():
+                        reply.set_result(state)
+        del self._workers[index]
+        for reply in worker.replies:
             reply.cancel()
         worker.channel.close()

@@ -1,6 +1,22 @@
 """Messages between the worker pool and its workers, over a private socket pair.
 
-Values are pickled, which is safe because both ends are this program; guest data crosses only as strings.
+A message is a name and values. These are pickled, which is safe because both ends are this program; guest
+data crosses only as strings.
+
+| to a worker | meaning |
+|---|---|
+| `start`, `WorkerConfig` | the first message |
+| `publish`, `Publication` | serve it; the worker replies once its new requests use it |
+| `certify`, `CertificateSet` | use TLS with these certificates from the next connection on |
+| `serve` | all live publications were sent: accept connections |
+| `report` | reply with the instances |
+
+| to the pool | meaning |
+|---|---|
+| `reply`, `PoolState` or `None` | the reply to the first `publish` or `report` that has none |
+| `records`, project, records, `DoorUsage` | new records, and Door calls since the last ones |
+| `jobs`, project | a request has changed the jobs of the project |
+| `warn`, text | a warning or fault for the service's log |
 """
 
 import asyncio
@@ -11,23 +27,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.deploy.serving import DoorUsage, Publication
 from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
-from engine.http.tls import CertificateSet
 from engine.lane import BuildMode
-from engine.measurement import MeasurementBatch
-from engine.metrics.families import PoolState
-from engine.timeline.record import Record
-from engine.timeline.recording import Recording
 
 _HEAD = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """How to serve: the first message to a worker.
+    """How to serve.
 
     `data` is the folder of the project's data or, with `multi_project`, of one folder per project. `grace` is
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
@@ -60,65 +70,6 @@ class WorkerConfig:
         return self.data / project if self.multi_project else self.data
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """Serve this publication; the worker sends a `Reply` once its new requests use it."""
-
-    number: int
-    publication: Publication
-
-
-@dataclass(frozen=True, slots=True)
-class Certify:
-    """Use TLS with these certificates from the next connection on."""
-
-    certificates: CertificateSet
-
-
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """All live publications were sent: accept connections."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportState:
-    """Send a `Reply` with the instances."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The reply to the message with this number, with the worker's instances if it asked for them."""
-
-    number: int
-    pool: PoolState | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
-    """New records of a worker in one project."""
-
-    project: str
-    records: list[Record | Recording | MeasurementBatch]
-    uses: DoorUsage
-    """Door calls since the last batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobsAdded:
-    """A request of the worker has changed the jobs of a project."""
-
-    project: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerWarning:
-    """A warning or fault of a worker for the service's log."""
-
-    text: str
-
-
 class Channel:
     """One end of the connection."""
 
@@ -130,7 +81,7 @@ class Channel:
     async def open(cls, end: socket.socket) -> "Channel":
         return cls(*await asyncio.open_connection(sock=end))
 
-    def send(self, message: Any) -> None:
+    def send(self, *message: Any) -> None:
         """Queue a message; it is lost if the other process has exited."""
         data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
         self._writer.write(_HEAD.pack(len(data)) + data)

@@ -35,27 +35,27 @@ BATCH_SECONDS = 0.05
 """How long records are collected before they are sent."""
 
 
-class RecordReporter:
-    """Sends the records of a project's timeline to the pool in batches."""
+def _report(
+    channel: protocol.Channel, project: str, timeline: TimelineBus, uses: Callable[[], DoorUsage]
+) -> Callable[[], None]:
+    """Send the records of a timeline to the pool in batches; return what sends the last one."""
+    waiting: list[Record | Recording | MeasurementBatch] = []
 
-    def __init__(self, channel: protocol.Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
-        self._channel = channel
-        self._project = project
-        self._uses = uses
-        self._waiting: list[Record | Recording | MeasurementBatch] = []
+    def report(record: Record | Recording | MeasurementBatch) -> None:
+        if not waiting:
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, flush)
+        waiting.append(record)
 
-    def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
-        if not self._waiting:
-            asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
-        self._waiting.append(record)
+    def flush() -> None:
+        if waiting:
+            channel.send("records", project, waiting, DoorUsage(uses()))
+            uses().clear()
+            waiting.clear()
 
-    def flush(self) -> None:
-        """Send the collected records."""
-        records, self._waiting = self._waiting, []
-        if records:
-            uses = self._uses(self._project)
-            self._channel.send(protocol.RecordBatch(self._project, records, DoorUsage(uses)))
-            uses.clear()
+    timeline.subscribe(report)
+    timeline.recordings.subscribe(report)
+    timeline.measurements.subscribe(report)
+    return flush
 
 
 def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants, runner: Runner) -> Handler:
@@ -71,25 +71,20 @@ def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants
 async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the pool publishes until the other end of the channel closes or SIGTERM arrives."""
     channel = await protocol.Channel.open(end)
-    config = await channel.receive()
-    if not isinstance(config, protocol.WorkerConfig):
+    if (first := await channel.receive()) is None:
         return
-    stop, reporters = asyncio.Event(), list[RecordReporter]()
+    config: protocol.WorkerConfig = first[1]
+    stop, flushes = asyncio.Event(), list[Callable[[], None]]()
     runner = Runner(config.cache, memory=config.memory, quotas=Quotas(config.processes))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    LogForwarder(lambda level, text: channel.send(protocol.WorkerWarning(text))).install()
+    LogForwarder(lambda level, text: channel.send("warn", text)).install()
 
     def report_records(project: str, timeline: TimelineBus) -> None:
-        reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
-        timeline.subscribe(reporters[-1])
-        timeline.recordings.subscribe(reporters[-1])
-        timeline.measurements.subscribe(reporters[-1])
+        flushes.append(_report(channel, project, timeline, lambda: tenants.uses(project)))
 
     blobs = FolderBlobs(config.bucket or config.data)
     storage = DoorStorage(blobs, config.door_secret)
-    tenants = Tenants(
-        doors, config.folder, report_records, storage, lambda name: channel.send(protocol.JobsAdded(name))
-    )
+    tenants = Tenants(doors, config.folder, report_records, storage, lambda name: channel.send("jobs", name))
     unpack = unpacker(blobs, config.bucket / "unpacked") if config.bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
@@ -104,43 +99,43 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
             if stop.is_set():
                 receiving.cancel()
                 break
-            if receiving.result() is None:
-                runner.stop_all()
-                break
-            message: protocol.Publish | protocol.Certify | protocol.Serve | protocol.ReportState
-            message = receiving.result()
-            if isinstance(message, protocol.ReportState):
-                pool = PoolState(runner.pool.running(), runner.pool.queued())
-                channel.send(protocol.Reply(message.number, pool))
-            elif isinstance(message, protocol.Certify):
-                tls = tls or Tls()
-                try:
-                    tls.use(message.certificates)
-                except CertificateError as error:  # The files have changed again.
-                    channel.send(protocol.WorkerWarning(error.text))
-            elif isinstance(message, protocol.Publish):
-                name = message.publication.project.name
-                tenants.reopen(name, message.publication.removal)
-                ready = await site.prepare(message.publication, lenient=True)
-                site.activate(ready, replace_all=not config.multi_project)
-                if message.publication.removed:
-                    runner.stop_all(name)
-                    await tenants.remove(name)
-                channel.send(protocol.Reply(message.number))
-            elif serving is None:
-                handler = behind_proxies(gateway, config.trusted_proxies)
-                context = tls.context if tls is not None else None
-                limiter = ConnectionLimiter(config.per_address)
-                public = serve(handler, sockets, stop=stop, grace=config.grace, tls=context, limiter=limiter)
-                serving = asyncio.create_task(public)
+            match receiving.result():
+                case None:
+                    runner.stop_all()
+                    break
+                case ("report",):
+                    channel.send("reply", PoolState(runner.pool.running(), runner.pool.queued()))
+                case "certify", certificates:
+                    tls = tls or Tls()
+                    try:
+                        tls.use(certificates)
+                    except CertificateError as error:  # The files have changed again.
+                        channel.send("warn", error.text)
+                case "publish", publication:
+                    name = publication.project.name
+                    tenants.reopen(name, publication.removal)
+                    ready = await site.prepare(publication, lenient=True)
+                    site.activate(ready, replace_all=not config.multi_project)
+                    if publication.removed:
+                        runner.stop_all(name)
+                        await tenants.remove(name)
+                    channel.send("reply", None)
+                case ("serve",) if serving is None:
+                    handler = behind_proxies(gateway, config.trusted_proxies)
+                    context = tls.context if tls is not None else None
+                    limiter = ConnectionLimiter(config.per_address)
+                    public = serve(
+                        handler, sockets, stop=stop, grace=config.grace, tls=context, limiter=limiter
+                    )
+                    serving = asyncio.create_task(public)
     finally:
         stop.set()
         if serving is not None:
             await serving
         await runner.aclose()
         await tenants.aclose()
-        for reporter in reporters:
-            reporter.flush()
+        for flush in flushes:
+            flush()
         await channel.drain()
         channel.close()
 

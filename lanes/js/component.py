@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from pathlib import Path
 
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
 from lanes.js.toolchain import GLUE, Toolchain

@@ -26,8 +26,7 @@ from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
-from engine.files import durable
-from engine.files.atomic import write_atomic
+from engine.files.atomic import rename_durably, write_atomic
 from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.removals import removal_times
@@ -141,7 +140,7 @@ async def restore(
                 )
             report.tables = len(tables)
             target.rmdir() if target.exists() else None
-            durable.rename(data, target)
+            rename_durably(data, target)
     except OSError as error:
         raise disk_error(target, error) from error
     return Restored(report, findings, values_ns, tables)

@@ -45,6 +45,7 @@ from engine.control.schemas import StrictModel
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
+from engine.files.database_files import database_stamps
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
@@ -426,7 +427,7 @@ class Backup:
         for project in projects:
             self._shipped.setdefault(project, StoredTables())
         return {"", *projects}, [
-            each for each in paths if _seen(each) != self._shipped[each.parent.parent.name].seen
+            each for each in paths if database_stamps(each) != self._shipped[each.parent.parent.name].seen
         ]
 
     async def _ship_values(self) -> None:
@@ -471,7 +472,7 @@ class Backup:
 
     async def _ship_log(self, log: TablesLog, path: Path) -> bool:
         """Store the entries of the log of a fleet; return whether a snapshot is due."""
-        project, seen, assembler = path.parent.parent.name, _seen(path), Assembler()
+        project, seen, assembler = path.parent.parent.name, database_stamps(path), Assembler()
         shipped = self._shipped[project]
         if shipped.journal != log.id or (await log.snapshots(project)).trimmed > shipped.sequence:
             return True
@@ -493,7 +494,7 @@ class Backup:
     def _ship_journal(self, path: Path) -> bool:
         """Store the entries of a journal; return whether a snapshot is due."""
         project = path.parent.parent.name
-        shipped, seen, journal = self._shipped[project], _seen(path), path.parent / FOLDER
+        shipped, seen, journal = self._shipped[project], database_stamps(path), path.parent / FOLDER
         with shipped.lock:
             shipped.seen = None
             position = _position(path)
@@ -679,16 +680,6 @@ def _problem(error: Exception) -> str:
 
 def _base_ns(bases: dict[str, Snapshot], project: str) -> int:
     return bases[project].time_ns if project in bases else 0
-
-
-def _seen(path: Path) -> object:
-    """Return what changes when a database does."""
-    seen = []
-    for each in (path, path.with_name(f"{path.name}-wal")):
-        with suppress(FileNotFoundError):  # The last connection that closes removes the log.
-            stat = each.stat()
-            seen.append((stat.st_mtime_ns, stat.st_size))
-    return seen
 
 
 def _position(path: Path) -> LogPosition:

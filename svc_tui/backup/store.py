@@ -261,47 +261,26 @@ class BackupStore:
     def read(self, name: str) -> Iterator[bytes]:
         """Yield the content of an object in pieces. Raises `BackupDamaged`."""
         buffer = bytearray()
-        cipher, nonce, place = None, b"", 0
         with self._translated("be read"):
             stream = iter(self._obstore.get(self._store, name).stream(min_chunk_size=PIECE_BYTES))
-        while True:
-            self._check_ended(name)
-            with self._translated("be read"):
-                chunk = next(stream, None)
-            buffer += bytes(chunk) if chunk is not None else b""
-            if cipher is None:
-                head = len(_MAGIC) + _ID_BYTES + _NONCE_BYTES
-                if len(buffer) < head and chunk is not None:
-                    continue
-                cipher, nonce = self._opened(name, bytes(buffer[:head]))
-                del buffer[:head]
-            while len(buffer) >= _SIZE_BYTES:
-                size = int.from_bytes(buffer[:_SIZE_BYTES], "big")
-                last, size = bool(size >> 31), size & ~(1 << 31)
-                if len(buffer) < _SIZE_BYTES + size:
-                    break
-                sealed = bytes(buffer[_SIZE_BYTES : _SIZE_BYTES + size])
-                del buffer[: _SIZE_BYTES + size]
-                try:
-                    piece = cipher.decrypt(
-                        nonce + place.to_bytes(4, "big"), sealed, _bound(name, place, last)
-                    )
-                    yield zlib.decompress(piece)
-                except (InvalidTag, zlib.error) as error:
-                    raise self._damaged(name) from error
-                place += 1
-                if last:
-                    if buffer:
-                        raise self._damaged(name)
-                    return
-            if chunk is None:
-                raise self._damaged(name)
 
-    def _opened(self, name: str, head: bytes) -> tuple[AESGCM, bytes]:
-        magic, key, nonce = head[: len(_MAGIC)], head[len(_MAGIC) : -_NONCE_BYTES], head[-_NONCE_BYTES:]
+        def take(size: int) -> bytes:
+            """Return the next bytes. Raises `BackupDamaged` if there are fewer."""
+            while len(buffer) < size:
+                self._check_ended(name)
+                with self._translated("be read"):
+                    chunk = next(stream, None)
+                if chunk is None:
+                    raise self._damaged(name)
+                buffer.extend(bytes(chunk))
+            taken = bytes(buffer[:size])
+            del buffer[:size]
+            return taken
+
+        magic, key, nonce = take(len(_MAGIC)), take(_ID_BYTES), take(_NONCE_BYTES)
         if magic[:-1] == _MAGIC[:-1] and magic > _MAGIC:
             raise BackupDamaged(f"{name} of the backup at {self.url} has a newer format", "Update svc.")
-        if magic != _MAGIC or len(nonce) < _NONCE_BYTES:
+        if magic != _MAGIC:
             raise self._damaged(name)
         cipher = self._keys.get(key.decode(errors="replace"))
         if cipher is None:
@@ -309,28 +288,36 @@ class BackupStore:
                 f"{name} of the backup at {self.url} is sealed with another key",
                 "Pass the secrets.key of the service that was backed up: --key FILE.",
             )
-        return cipher, nonce
+        place, last = 0, False
+        while not last:
+            size = int.from_bytes(take(_SIZE_BYTES), "big")
+            last, size = bool(size >> 31), size & ~(1 << 31)
+            try:
+                piece = cipher.decrypt(
+                    nonce + place.to_bytes(4, "big"), take(size), _bound(name, place, last)
+                )
+                yield zlib.decompress(piece)
+            except (InvalidTag, zlib.error) as error:
+                raise self._damaged(name) from error
+            place += 1
+        if buffer:
+            raise self._damaged(name)
 
     def sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the stored form of an object. Raises `BackupError` at the end of the service."""
         cipher, nonce = self._keys[self.key_id], os.urandom(_NONCE_BYTES)
         yield _MAGIC + self.key_id.encode() + nonce
-        waiting, place = b"", 0
-        for piece in pieces:
+        rest = iter(pieces)
+        piece: bytes | None = next(rest, b"")
+        place = 0
+        while piece is not None:
             self._check_ended(name)
-            if place or waiting:
-                yield self._seal(cipher, nonce, name, place, waiting, last=False)
-                place += 1
-            waiting = piece
-        yield self._seal(cipher, nonce, name, place, waiting, last=True)
-
-    def _seal(
-        self, cipher: AESGCM, nonce: bytes, name: str, place: int, piece: bytes, *, last: bool
-    ) -> bytes:
-        sealed = cipher.encrypt(
-            nonce + place.to_bytes(4, "big"), zlib.compress(piece, 1), _bound(name, place, last)
-        )
-        return (len(sealed) | last << 31).to_bytes(_SIZE_BYTES, "big") + sealed
+            following = next(rest, None)
+            last = following is None
+            bound = _bound(name, place, last)
+            sealed = cipher.encrypt(nonce + place.to_bytes(4, "big"), zlib.compress(piece, 1), bound)
+            yield (len(sealed) | last << 31).to_bytes(_SIZE_BYTES, "big") + sealed
+            piece, place = following, place + 1
 
     def _check_ended(self, name: str) -> None:
         if self.ended:

@@ -244,6 +244,7 @@ class CredentialStore:
         return in_keyring
 
     def delete(self, key: str) -> None:
+        """Delete the session of a service."""
         with self._changed() as sessions:
             session = sessions["services"].pop(key, {})
             if sessions["current"] == key:

@@ -170,7 +170,7 @@ def serve(
         raise InvalidUsage("--tls-cert and --tls-key require each other", "Pass both or neither.")
     certificate = Certificate(tls_cert.absolute(), tls_key.absolute()) if tls_cert and tls_key else None
     if certificate is not None:
-        certificate.context()
+        certificate.load()
     folder = Home.from_environment(os.environ).data(data)
     listen = listen or ("[::]:443" if acme else "127.0.0.1:8080")
     addresses = [_address("--listen", listen), _address("--control", control)]

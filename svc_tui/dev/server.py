@@ -21,10 +21,9 @@ from doors.files.store import FileStore
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication.journal import DAY_NS, DAYS, JOURNAL, trim_days
-from engine.bucket.blobs import FolderBlobs
+from engine.bucket.blobs import Blobs, FolderBlobs
 from engine.bucket.folder import Database
 from engine.bucket.layout import BLOBS
-from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.deploy.serving import Doors, ServingTable, VersionFactory

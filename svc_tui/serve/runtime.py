@@ -40,7 +40,7 @@ from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, Tenants, VersionFactory
 from engine.door import DoorStorage
 from engine.errors import SvcError
-from engine.files.durable import sync_folder
+from engine.files.atomic import sync_folder
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError

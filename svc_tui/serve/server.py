@@ -41,6 +41,7 @@ from engine.control.projects import unknown_project
 from engine.control.routes import deployments, domains, fleet, jobs, logs, manifest, operation, state, usage
 from engine.control.routes.manifest import DeployedManifest
 from engine.errors import SvcError
+from engine.files.atomic import file_stamps
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
@@ -224,10 +225,10 @@ async def _follow_files(
     certificate: Certificate, use: Callable[[CertificateSet], None], report: Callable[[str], None]
 ) -> None:
     """Load the files of a certificate again after each change; report files that cannot be used."""
-    loaded = certificate.state()
+    loaded = file_stamps(certificate.chain, certificate.key)
     while True:
         await asyncio.sleep(CHECK_SECONDS)
-        if (state := certificate.state()) == loaded:
+        if (state := file_stamps(certificate.chain, certificate.key)) == loaded:
             continue
         loaded = state
         try:

@@ -34,8 +34,7 @@ from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, disk_errors
 from engine.errors import SvcError
-from engine.files import durable
-from engine.files.atomic import write_atomic
+from engine.files.atomic import rename_durably, write_atomic
 from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import NAMESPACE, STREAMS, VALUES, JetStream, JetStreamBucket, token
@@ -69,7 +68,7 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
 
     `data` is that of the keeper, `node` names all keepers, and `work` is an empty folder. Raises `SvcError`.
     """
-    from engine.fleet.authority import Authority
+    from engine.certificates.private import Issuer
 
     store = data / NODE_FOLDER / STORE
     for name in (*STREAMS, STREAM, SNAPSHOTS):
@@ -77,7 +76,7 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
             raise FleetError(
                 f"{data} has no copy of the stream {name}", "Use the data directory of another keeper."
             )
-    authority, client, system = Authority.create(node.fleet), secrets.token_hex(), secrets.token_hex()
+    authority, client, system = Issuer.create(node.fleet), secrets.token_hex(), secrets.token_hex()
     addresses = _free_addresses(len(node.keepers))
     servers: list[NatsServer] = []
     async with AsyncExitStack() as stack:
@@ -304,7 +303,7 @@ async def rescue(
                 rescued = await _copy(data, served, bucket, copy, progress)
             if (key := data / KEY_FILE).exists():
                 write_atomic(copy / KEY_FILE, key.read_bytes(), sync=True)
-            durable.rename(copy, target)
+            rename_durably(copy, target)
             return rescued
 
 

@@ -153,8 +153,7 @@ class FaultyFleet:
         before = {node: self.server(node) for node in nodes}
         for pid in before.values():
             os.kill(pid, signal.SIGKILL)
-        for node, pid in before.items():
-            until(lambda node=node, pid=pid: bool(set(self._servers(node)) - {pid}))
+        until(lambda: all(set(self._servers(node)) - {pid} for node, pid in before.items()))
 
     def kill(self, *nodes: int) -> None:
         """Kill services with their nats-servers, and start them again."""

@@ -124,7 +124,8 @@ class History:
         path = folder / f"{self.run}.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
         head = {"case": self.case, "seed": self.seed, "faults": self.faults, "verdict": asdict(verdict)}
-        operations = sorted([*self.writes, *self.reads], key=lambda each: each.begin)
+        operations: list[Write | Read] = [*self.writes, *self.reads]
+        operations.sort(key=lambda each: each.begin)
         with path.open("w") as file:
             for document in (head, *map(asdict, operations)):
                 file.write(json.dumps(document) + "\n")

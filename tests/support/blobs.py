@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterable
 from hashlib import sha256
 from pathlib import Path
 
-from engine.bucket.protocols import Blobs, Digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import Digest
 
 
 async def put(blobs: Blobs, content: bytes | Path, chunks: AsyncIterable[bytes] | None = None) -> Digest:

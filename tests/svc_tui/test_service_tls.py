@@ -117,6 +117,6 @@ def test_serve_with_a_wrong_key_fails(certificate: Certificate, tmp_path: Path, 
     elif wrong == "swapped":
         key = certificate.chain
     with pytest.raises(CertificateError) as exc_info:
-        Certificate(certificate.chain, key).context()
+        Certificate(certificate.chain, key).load()
     assert str(key) in exc_info.value.message
     assert ("PEM" in exc_info.value.hint) == (wrong != "missing")

@@ -152,6 +152,7 @@ class RetainedMemories:
         self._all: OrderedDict[HostMemory, None] = OrderedDict()
 
     def add(self, memory: HostMemory) -> None:
+        """Retain a memory, and release others beyond the limits."""
         with self._lock:
             memory.free.append(memory)
             self._all[memory] = None

@@ -12,7 +12,6 @@ from typing import Any
 
 from doors.tables.project_database import ProjectDatabase
 from engine.bucket import blobs
-from engine.files import durable
 from tests.doors.files.files_door import Files
 
 NEW = b"new" * 700_000
@@ -58,9 +57,9 @@ class SteppedDatabase(ProjectDatabase):
 def main(folder: Path, last: int) -> None:
     """Run the command."""
     steps = SteppedDatabase.steps = Steps(last)
-    for owner, name in ((blobs.Spool, "write"), (blobs.Spool, "finish"), (blobs.Spool, "discard")):
+    for owner, name in ((blobs.Upload, "write"), (blobs.Upload, "commit"), (blobs.Upload, "discard")):
         setattr(owner, name, steps.around(getattr(owner, name)))
-    durable.sync_folder = steps.around(durable.sync_folder)
+    blobs.sync_folder = steps.around(blobs.sync_folder)
     files = Files(folder, SteppedDatabase)
     assert asyncio.run(files.put("a", NEW)).status == 201
     print(steps.count)

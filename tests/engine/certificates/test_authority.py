@@ -12,7 +12,7 @@ import pytest
 
 from engine.certificates import authority
 from engine.certificates.authority import Authority
-from engine.certificates.manager import new_key
+from engine.certificates.private import new_key
 from engine.certificates.settings import AcmeSettings, AuthorityError
 from tests.support.certificates import self_signed
 

@@ -25,9 +25,9 @@ from engine.certificates.manager import (
     CertificateStore,
     Entry,
     challenges_and_redirects,
-    new_key,
     owner_of,
 )
+from engine.certificates.private import new_key
 from engine.errors import SvcError
 from engine.http.server import serve
 from engine.http.sockets import bind

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.certificates.manager import mismatch, new_key, self_signed
+from engine.certificates.manager import mismatch
+from engine.certificates.private import new_key, self_signed
 from engine.certificates.settings import require_acme, require_dns
 from engine.errors import SvcError
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.certificates.manager import self_signed
+from engine.certificates.private import self_signed
 from engine.certificates.state import CertificateStates
 from engine.http.tls import Certificate, CertificateSet
 from tests.support import certificates

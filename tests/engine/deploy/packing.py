@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact
+from engine.bucket.blobs import Blobs
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Blobs, Digest
+from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.package_store import Packed, missing, pack
 from engine.lane import BuildRequest

@@ -10,7 +10,7 @@ import pytest
 
 from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.build.builder import Builder
-from engine.files.digest import content_digest
+from engine.files.sealed import content_digest
 from engine.lane import GENERATED_HEADER, BuildRequest
 from engine.manifest.model import Resource
 from lanes.static.lane import StaticLane

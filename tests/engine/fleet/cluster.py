@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.fleet.authority import Authority
+from engine.certificates.private import Issuer
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import LOG, NatsServer
@@ -75,7 +75,7 @@ def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]]
 
     The servers of the address are in the order of the nodes.
     """
-    authority, client, system = Authority.create("test"), secrets.token_hex(), secrets.token_hex()
+    authority, client, system = Issuer.create("test"), secrets.token_hex(), secrets.token_hex()
     fleet, addresses = secrets.token_hex(4), tuple(free_addresses(count))
     root = folder / "fleet ü"
     root.mkdir()

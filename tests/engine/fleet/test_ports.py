@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.fleet.authority import Authority
+from engine.certificates.private import Issuer
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import ClusterRefused, Unavailable
 from engine.fleet.nats_server import NatsServer
@@ -50,7 +50,7 @@ def test_ports_of_data_and_routes_say_nothing_to_strangers(
 ) -> None:
     server = cluster.nodes[0]
     node, folder = server.node, server.folder.parent
-    pair = fleet and stored(tmp_path, Authority.create(fleet).issue(node.node, "127.0.0.1"))
+    pair = fleet and stored(tmp_path, Issuer.create(fleet).issue(node.node, "127.0.0.1"))
     assert spoken(node.address, pair or None, greeted=True) == b""
     assert spoken(node.address.route, pair or None, greeted=False) == b""
     own = folder / CERTIFICATE, folder / KEY
@@ -91,7 +91,7 @@ def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Pa
     """An agent has a certificate of the fleet, but no key of its authority."""
     server, (address,) = cluster.nodes[0], free_addresses(1)
     folder = server.folder.parent
-    authority = Authority(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
+    authority = Issuer(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
     stored(tmp_path, authority.issue("n4-agent", "127.0.0.1"))
     (tmp_path / AUTHORITY).write_bytes((folder / AUTHORITY).read_bytes())
     for name in (AUTHORITY_KEY, CLIENT, SYSTEM):

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from engine.bucket.folder import FolderBucket
+from engine.certificates.private import Issuer, fingerprint
 from engine.control.routes.fleet import FoundRequest
-from engine.fleet.authority import Authority, fingerprint
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
 from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Member, Registry
@@ -121,7 +121,7 @@ def test_token_text_is_complete_and_checked() -> None:
 
 
 def test_authority_issues_certificates_for_joining_nodes() -> None:
-    authority = Authority.create("test")
+    authority = Issuer.create("test")
     pair = authority.issue("n2-abc", "127.0.0.1")
     assert pair.chain.startswith("-----BEGIN CERTIFICATE")
     assert fingerprint(pair.chain) != fingerprint(authority.pair.chain)

@@ -100,7 +100,7 @@ def test_unfinished_tls_handshake_is_counted_and_times_out(
         limiter = ConnectionLimiter(1, local_is_free=False)
         certificate = Certificate(*self_signed(tmp_path))
         server = asyncio.create_task(
-            serve(unused, sockets, stop=stop, grace=0.2, tls=certificate.context(), limiter=limiter)
+            serve(unused, sockets, stop=stop, grace=0.2, tls=certificate.load().context(), limiter=limiter)
         )
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"\x16\x03\x01")
@@ -156,7 +156,7 @@ def test_stalled_tls_handshakes_time_out_and_delay_no_other_client(
         port = sockets[0].getsockname()[1]
         certificate = Certificate(*self_signed(tmp_path))
         server = asyncio.create_task(
-            serve(asgi_handler(app), sockets, stop=stop, grace=0.2, tls=certificate.context())
+            serve(asgi_handler(app), sockets, stop=stop, grace=0.2, tls=certificate.load().context())
         )
         # With the complete hello, the server has answered and waits for the client's last message.
         steps = [
@@ -204,7 +204,7 @@ def test_unconfirmed_tls_shutdown_does_not_delay_stop(
         port = sockets[0].getsockname()[1]
         certificate = Certificate(*self_signed(tmp_path))
         server = asyncio.create_task(
-            serve(asgi_handler(app), sockets, stop=stop, grace=600, tls=certificate.context())
+            serve(asgi_handler(app), sockets, stop=stop, grace=600, tls=certificate.load().context())
         )
         client = await asyncio.to_thread(ask, port)
         stop.set()

@@ -221,7 +221,7 @@ def test_answers_differ_by_service_name_and_token() -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_check_reaches_the_service_that_has_the_key_only(tls: bool, tmp_path: Path) -> None:
-    context = Certificate(*self_signed(tmp_path)).context() if tls else None
+    context = Certificate(*self_signed(tmp_path)).load().context() if tls else None
 
     async def others(exchange: Exchange) -> None:
         await exchange.send_head(404, [])

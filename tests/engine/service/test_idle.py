@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import Artifact
-from engine.bucket.protocols import Blobs, Digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import Digest
 from engine.deploy import package_store
 from engine.gateway import on_demand
 from engine.gateway.on_demand import OnDemand

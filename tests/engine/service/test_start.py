@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import Artifact
-from engine.bucket.protocols import Blobs, Digest, as_digest
+from engine.bucket.blobs import Blobs
+from engine.bucket.protocols import Digest, as_digest
 from engine.deploy import package_store
 from engine.deploy.package_store import pack
 from engine.service import deployer

@@ -9,7 +9,7 @@ from engine.errors import SvcError
 from engine.http.sockets import PortInUse, bind, bind_reuseport
 from engine.lane import BuildFailed, Diagnostic, ToolchainMissing
 from engine.wasm.compile.component_file import ComponentRejected
-from engine.workers.protocol import Channel, Reply
+from engine.workers.protocol import Channel
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,17 @@ def test_channel_delivers_messages_and_end() -> None:
     async def talk() -> list[object]:
         ours, theirs = socket.socketpair()
         first, second = await Channel.open(ours), await Channel.open(theirs)
-        first.send(Reply(7))
-        first.send("x" * 1_000_000)
+        first.send("reply", 7)
+        first.send("warn", "x" * 1_000_000)
         received = [await second.receive(), await second.receive()]
         first.close()
         received.append(await second.receive())
-        second.send(Reply(8))
+        second.send("reply", 8)
         await second.drain()
         second.close()
         return received
 
-    assert asyncio.run(talk()) == [Reply(7), "x" * 1_000_000, None]
+    assert asyncio.run(talk()) == [("reply", 7), ("warn", "x" * 1_000_000), None]
 
 
 def test_each_worker_has_sockets_for_the_same_address() -> None:

@@ -1,4 +1,4 @@
-"""Certificate authority of a fleet, with whose certificates nodes authenticate each other (mutual TLS).
+"""Certificates without a public authority: temporary ones, and those by which nodes of a fleet authenticate.
 
 Import it where it is used: its own imports take a tenth of a service's start.
 """
@@ -24,18 +24,16 @@ _BACKDATED = datetime.timedelta(days=1)
 """Certificates are valid at once on nodes whose clock is behind."""
 
 
-class Authority:
-    """Issues certificates for nodes."""
+class Issuer:
+    """The authority of a fleet, which issues certificates for its nodes (mutual TLS)."""
 
     def __init__(self, pair: IssuedCertificate) -> None:
         self.pair = pair
         self._certificate = x509.load_pem_x509_certificate(pair.chain.encode())
-        key = load_pem_private_key(pair.key.encode(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        self._key = key
+        self._key = _loaded(pair.key)
 
     @classmethod
-    def create(cls, fleet: str) -> "Authority":
+    def create(cls, fleet: str) -> "Issuer":
         """Create the authority of a fleet, with a new key."""
         name = _name(f"svc fleet {fleet}")
         return cls(_certify(name, name, None, (x509.BasicConstraints(True, 0), True), _key_usage(signs=True)))
@@ -53,6 +51,18 @@ class Authority:
             (x509.ExtendedKeyUsage(usages), False),
             (x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False),
         )
+
+
+def new_key() -> str:
+    """Return a new private key (P-256), as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def self_signed(domain: str) -> IssuedCertificate:
+    """Return a certificate for the time before the first one of an authority. No client trusts it."""
+    names = x509.SubjectAlternativeName([x509.DNSName(domain)])
+    return _certify(_name("svc"), _name("svc"), None, (names, False))
 
 
 def fingerprint(certificate: str) -> str:
@@ -78,15 +88,21 @@ def _certify(
     *extensions: tuple[x509.ExtensionType, bool],
 ) -> IssuedCertificate:
     """Return a new key and its certificate by the key of a signer, or by itself."""
-    key, begin = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC) - _BACKDATED
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem, begin = new_key(), datetime.datetime.now(datetime.UTC) - _BACKDATED
+    key = _loaded(pem)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(begin).not_valid_after(begin + VALIDITY)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     for extension, critical in ((identifier, False), *extensions):
         builder = builder.add_extension(extension, critical)
     certificate = builder.sign(signer or key, hashes.SHA256()).public_bytes(Encoding.PEM)
-    return IssuedCertificate(certificate.decode(), pem.decode())
+    return IssuedCertificate(certificate.decode(), pem)
+
+
+def _loaded(pem: str) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(pem.encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
 
 
 def _key_usage(*, signs: bool) -> tuple[x509.KeyUsage, bool]:
