@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from screens.dialog import ConfirmDialog, Form
+from screens.logs import records
 from tests.screens.dev_project import Shop
 from tests.screens.logs.test_screen import Logs, open_logs
 from tests.screens.logs.timelines import fill
@@ -69,7 +70,10 @@ async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> 
     assert "said 0" in existing.read_text()
 
 
-async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
+async def test_stopped_export_leaves_no_file(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "PAGE_RECORDS", 2)  # so that it takes a minute
     fill(shop.root, 40_000)
     async with open_logs(shop) as logs:
         await to(logs, tmp_path / "much.jsonl")
