@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 from textual.widgets._footer import FooterKey
-from textual.worker import WorkerError
+from textual.worker import Worker, WorkerError
 
 from screens.project_client import LinkState, ProjectClient
 from screens.terminal_app import TerminalApp
@@ -128,11 +128,20 @@ def is_working(widget: Widget, group: str) -> bool:
 
 
 class StopWorkersFirst(Widget):
-    """A screen that ends its workers before its widgets are removed.
+    """A screen that ends its workers before its widgets are removed, and starts none after that.
 
     Textual removes the widgets first. A worker that is still running would query widgets that no longer
     exist.
     """
+
+    _is_ending = False
+
+    def run_worker(self, *work: Any, **options: Any) -> Worker[Any]:
+        """Start a worker, which is canceled at once while the screen ends."""
+        worker = super().run_worker(*work, **options)
+        if self._is_ending:
+            worker.cancel()
+        return worker
 
     async def on_prune(self, event: Prune) -> None:
         """End the workers. Textual runs the handler of the base class after this one.
@@ -140,6 +149,7 @@ class StopWorkersFirst(Widget):
         A worker may continue for a few steps: `wait_for` of Python 3.11 loses a cancellation when its work is
         done.
         """
+        self._is_ending = True
         for worker in self.workers.cancel_node(self):
             with suppress(WorkerError):
                 await worker.wait()

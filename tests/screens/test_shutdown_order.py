@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from textual import work
 from textual.app import App, ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
@@ -16,6 +17,8 @@ SECONDS = 0.1
 
 class Last(Static):
     async def on_unmount(self) -> None:
+        if isinstance(self.screen, Busy):
+            self.screen.look_later()
         await asyncio.sleep(SECONDS)
 
 
@@ -27,6 +30,12 @@ class Busy(StopWorkersFirst, Screen[None]):
     def on_mount(self) -> None:
         self.run_worker(self._look())
         self.run_worker(self._finish())
+
+    @work
+    async def look_later(self) -> None:
+        """Query a widget that is removed by then."""
+        await asyncio.sleep(SECONDS / 10)
+        self.query_one("#sought")
 
     async def _look(self) -> None:
         while True:
