@@ -654,14 +654,14 @@ class Backup:
             if each.time_ns <= since_ns
         }
         removed = {name: time_ns for name, time_ns in self._removed.items() if time_ns <= since_ns}
-        old = [each.name for each in snapshots if each.time_ns < _base_ns(bases, each.project)]
-        old += [each.name for each in snapshots if each.time_ns < removed.get(each.project, 0)]
-        old += [each.name for each in entries if each.time_ns < removed.get(each.project, 0)]
+        stored: list[Snapshot | Entries] = [*snapshots, *entries]
+        old = [each.name for each in stored if each.time_ns < removed.get(each.project, 0)]
         old += [
             each.name
-            for each in entries
-            if each.time_ns < _base_ns(bases, each.project)
-            and (each.journal != bases[each.project].journal or each.last <= bases[each.project].sequence)
+            for each in stored
+            if (base := bases.get(each.project)) is not None
+            and each.time_ns < base.time_ns
+            and (isinstance(each, Snapshot) or each.journal != base.journal or each.last <= base.sequence)
         ]
         times = values_times(each.name for each in self._store.list(VALUES))
         if values_ns not in times:
@@ -676,10 +676,6 @@ def _problem(error: Exception) -> str:
     if isinstance(error, SvcError):
         return error.text
     return storage_failure(error) if isinstance(error, Error | OSError) else repr(error)
-
-
-def _base_ns(bases: dict[str, Snapshot], project: str) -> int:
-    return bases[project].time_ns if project in bases else 0
 
 
 def _position(path: Path) -> LogPosition:
