@@ -7,7 +7,9 @@ let turn;
 // promise. Hosted, it is one call of the host, which is faster than fetch(). Other work waits that long.
 export function call(door, path, body) {
   const answer = globalThis[START]?.(door, path, body);
-  return answer?.[0] ? answer : fetched(door, path, body, answer?.[1]);
+  if (answer?.[0]) return answer;
+  // With a URL, the host has begun to answer.
+  return answer ? fetch(answer[1]).then(received) : fetched(door, path, body);
 }
 
 // Several calls that begin in one turn wait together.
@@ -19,13 +21,14 @@ export async function post(door, path, body) {
   return own.calls === 1 ? call(door, path, body) : fetched(door, path, body);
 }
 
-// The host has begun to answer a request that has a URL.
-async function fetched(door, path, body, url) {
-  const name = `SVC_${door.toUpperCase()}_ENDPOINT`, endpoint = url ?? globalThis.process?.env?.[name];
+async function fetched(door, path, body) {
+  const name = `SVC_${door.toUpperCase()}_ENDPOINT`, endpoint = globalThis.process?.env?.[name];
   if (!endpoint) throw new Error(`${name} is not set: this program is not hosted by svc`);
   // Bytes, since a text would get a content type: each header is a call of the host.
-  const request = url ? [url] : [`${endpoint}${path}`, { method: 'POST', body: encoder.encode(body) }];
-  const response = await fetch(...request);
+  return received(await fetch(`${endpoint}${path}`, { method: 'POST', body: encoder.encode(body) }));
+}
+
+async function received(response) {
   return [response.status, await response.text()];
 }
 
