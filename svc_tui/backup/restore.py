@@ -4,7 +4,6 @@ A check of a backup reads all objects, finds those that are missing, and compare
 """
 
 import asyncio
-import io
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -293,7 +292,7 @@ def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries])
     last = snapshot.sequence
     for part in sorted(parts, key=lambda each: (each.first, -each.last)):
         if part.last > last:
-            for entry in read_frames(io.BytesIO(store.get(part.name))):
+            for entry in read_frames(store.get(part.name)):
                 if entry.sequence > last:
                     yield entry
                     last = entry.sequence

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ from quart import Blueprint
 
 from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
-from doors.tables.replication.entry import Assembler, Entry
+from doors.tables.replication.entry import Assembler
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.journal import FOLDER, JournalEntry, begin_again, logged, read_segment, segments
+from doors.tables.replication.journal import FOLDER, Part, begin_again, logged, read_parts
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -97,7 +97,6 @@ MAX_PARTS, MAX_LOG_PARTS = 600, 6000
 """Objects with entries that are then joined to one; of a fleet, a snapshot replaces them."""
 _CLAIM = "backup"
 """Record of a fleet with the lease of the node that stores the backup."""
-PART_BYTES = 16 << 20
 THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
 """Default of the days that can be restored to any moment."""
@@ -510,21 +509,18 @@ class Backup:
 
     def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
-        for entries in _batches(_entries(journal, shipped.sequence, last, shipped.end)):
-            if entries[0].sequence != shipped.sequence + 1:
-                break
-            part = self._put_entries(project, journal.name, entries)
+        for read in read_parts(journal, shipped.sequence, last, shipped.end):
+            part = self._put_part(project, journal.name, read)
             shipped.parts.append(part)
-            shipped.sequence, shipped.end = part.last, entries[-1].end
-            shipped.bytes += sum(len(each.content) for each in entries)
+            shipped.sequence, shipped.end = part.last, read.end
+            shipped.bytes += len(read.frames)
             shipped.gap = part.last if part.gaps else shipped.gap
         if shipped.sequence < last:
             shipped.journal = ""  # The journal lacks transactions: a snapshot has them.
 
-    def _put_entries(self, project: str, journal: str, entries: Sequence[JournalEntry]) -> Entries:
-        gaps = sum(Entry.decode(each.content).kind == "gap" for each in entries)
-        part = Entries(project, journal, entries[0].sequence, entries[-1].sequence, entries[0].time_ns, gaps)
-        self._store.put(part.name, b"".join(each.frame() for each in entries))
+    def _put_part(self, project: str, journal: str, read: Part) -> Entries:
+        part = Entries(project, journal, read.first, read.last, read.time_ns, read.gaps)
+        self._store.put(part.name, read.frames)
         return part
 
     def _ship_snapshot(self, path: Path) -> None:
@@ -552,15 +548,14 @@ class Backup:
     def _join(self, path: Path, joined: list[Entries]) -> None:
         """Replace many objects with entries by few, while later entries are stored on other threads."""
         shipped = self._shipped[path.parent.parent.name]
-        last = before = joined[0].first - 1
-        journal, parts = path.parent / FOLDER / joined[0].journal, list[Entries]()
-        for entries in _batches(_entries(journal, before, joined[-1].last)):
-            if entries[0].sequence == last + 1:
-                parts.append(self._put_entries(joined[0].project, journal.name, entries))
-                last = parts[-1].last
+        journal, last = path.parent / FOLDER / joined[0].journal, joined[-1].last
+        parts = [
+            self._put_part(joined[0].project, journal.name, each)
+            for each in read_parts(journal, joined[0].first - 1, last)
+        ]
         with shipped.lock:
             shipped.parts = [each for each in shipped.parts if each not in joined]
-        if last == joined[-1].last:
+        if parts and parts[-1].last == last:
             self._store.delete({each.name for each in joined} - {each.name for each in parts})
 
     async def restore(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
@@ -685,29 +680,6 @@ def _position(path: Path) -> LogPosition:
             if is_replica(connection):
                 return read_log_position(connection)
         close_owner(open_owner(path))
-
-
-def _entries(journal: Path, after: int, last: int, end: int = 0) -> Iterator[JournalEntry]:
-    """Yield entries of a journal. `end` is where the one before ends in its segment, 0 if unknown."""
-    files = segments(journal)
-    for segment, following in zip(files, [*files[1:], None], strict=False):
-        if following is None or int(following.name) > after + 1:
-            begin = end if int(segment.name) <= after else 0
-            yield from (each for each in read_segment(segment, begin) if after < each.sequence <= last)
-
-
-def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:
-    """Divide consecutive entries into parts of bounded size."""
-    batch: list[JournalEntry] = []
-    size = 0
-    for each in entries:
-        if batch and (size + len(each.content) > PART_BYTES or each.sequence != batch[-1].sequence + 1):
-            yield batch
-            batch, size = [], 0
-        batch.append(each)
-        size += len(each.content)
-    if batch:
-        yield batch
 
 
 class RestoreRequest(StrictModel):

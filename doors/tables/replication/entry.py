@@ -21,6 +21,8 @@ SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
 _COMPRESSED_FROM = 8 << 10
 """Smaller entries stay as they are. Streams and backups compress them together."""
+GAP, HEAD_BYTES = b'"kind":"gap"', 32
+"""The first bytes of an encoded gap contain this."""
 _encode_head = json.JSONEncoder(separators=(",", ":")).encode
 _MORE, LAST = b"+", b"."
 """First bytes of the messages of an entry."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from doors.tables.replication.copy import LogPosition, read_log_position
 from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, segments
+from doors.tables.replication.journal import FOLDER, JournalEntry, read_frames, segments
 from doors.tables.replication.recorder import NO_KEY, stored_tables
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import Table, find, lookup, read, reserved
@@ -135,7 +135,7 @@ def _in_journal(path: Path, position: LogPosition) -> Iterator[JournalEntry]:
     expected = position.sequence
     with suppress(FileNotFoundError):  # The oldest ones are removed meanwhile.
         for segment in reversed(segments(path.parent / FOLDER / position.log)):
-            for each in reversed([*read_segment(segment)]):
+            for each in reversed([*read_frames(segment.read_bytes())]):
                 if each.sequence > expected:
                     continue
                 if each.sequence < expected:

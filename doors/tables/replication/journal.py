@@ -19,10 +19,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
 from doors.tables.replication.copy import CLOSED, CREATE, LogPosition, store_log_position
-from doors.tables.replication.entry import Assembler
+from doors.tables.replication.entry import GAP, HEAD_BYTES, Assembler
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
@@ -38,19 +38,17 @@ SEGMENT_BYTES = 16 << 20
 MAX_BYTES = 1 << 30
 """Maximum size of the journals of a database: the oldest segments are removed first."""
 DAY_NS = 24 * 3600 * 10**9
-MAX_ENTRY_BYTES = 1 << 30
 _FRAME = struct.Struct(">4sIIQQ")
 _MAGIC = b"svcj"
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """An entry, when it was appended (Unix time in ns), and where it ends in its file."""
+    """An entry, and when it was appended (Unix time in ns)."""
 
     sequence: int
     time_ns: int
     content: bytes
-    end: int = 0
 
     def frame(self) -> bytes:
         """Return the stored form."""
@@ -147,26 +145,18 @@ class Journal:
                 segment.unlink()
                 continue
             self._open(segment)
-            for entry in read_segment(segment):
-                if entry.sequence > log_position.sequence:
-                    break
-                last = entry.sequence
-                self._begun_ns = self._begun_ns if self._size else entry.time_ns
-                self._size += len(entry.frame())
+            for part in read_parts(folder, int(segment.name) - 1, log_position.sequence):
+                last, self._begun_ns, self._size = part.last, part.time_ns, part.end
             os.truncate(self._file, self._size)
             break
         if last == log_position.sequence:
             return log_position
         self.close()
-        return log_position._replace(log=_new_id(), sequence=0)
-
-
-def _new_id() -> str:
-    return secrets.token_hex(8)
+        return log_position._replace(log=secrets.token_hex(8), sequence=0)
 
 
 def _begin(connection: Connection) -> LogPosition:
-    log_position = LogPosition(_new_id(), 0, "", 0, 0)
+    log_position = LogPosition(secrets.token_hex(8), 0, "", 0, 0)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(CREATE)
     store_log_position(connection, log_position)
@@ -185,23 +175,57 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def read_segment(segment: Path, begin: int = 0) -> Iterator[JournalEntry]:
-    """Yield the entries of a segment from a place on, up to the first damaged one. Raises OSError."""
-    with segment.open("rb") as file:
-        file.seek(begin)
-        yield from read_frames(file)
+def read_frames(content: bytes) -> Iterator[JournalEntry]:
+    """Yield the entries of frames, up to the first incomplete or damaged one."""
+    for sequence, time_ns, begin, end in _frames(content):
+        yield JournalEntry(sequence, time_ns, content[begin:end])
 
 
-def read_frames(file: BinaryIO) -> Iterator[JournalEntry]:
-    """Yield the entries of a file, up to the first incomplete or damaged one. Raises OSError."""
-    while len(head := file.read(_FRAME.size)) == _FRAME.size:
-        magic, size, checksum, sequence, time_ns = _FRAME.unpack(head)
-        if magic != _MAGIC or size > MAX_ENTRY_BYTES:
+def _frames(content: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the sequence and time of entries, and where each begins and ends."""
+    end = 0
+    while (begin := end + _FRAME.size) <= len(content):
+        magic, size, checksum, sequence, time_ns = _FRAME.unpack_from(content, end)
+        end = begin + size
+        if magic != _MAGIC or end > len(content) or zlib.crc32(memoryview(content)[begin:end]) != checksum:
             return
-        content = file.read(size)
-        if len(content) < size or zlib.crc32(content) != checksum:
-            return
-        yield JournalEntry(sequence, time_ns, content, file.tell())
+        yield sequence, time_ns, begin, end
+
+
+class Part(NamedTuple):
+    """Consecutive entries as a segment has them, when the first was appended, and where the last one ends."""
+
+    first: int
+    last: int
+    time_ns: int
+    gaps: int
+    frames: bytes
+    end: int
+
+
+def read_parts(journal: Path, after: int, last: int, end: int = 0) -> Iterator[Part]:
+    """Yield the entries after one up to another, until one is damaged or missing. Raises OSError.
+
+    `end` is where the entry `after` ends in its segment, 0 if unknown.
+    """
+    files = segments(journal)
+    for segment, following in zip(files, [*files[1:], None], strict=False):
+        if following is not None and int(following.name) <= after + 1:
+            continue
+        with segment.open("rb") as file:
+            place = file.seek(end if int(segment.name) <= after else 0)
+            content = file.read()
+        first, since_ns, gaps, start, stop = after + 1, 0, 0, 0, 0
+        for sequence, time_ns, begin, frame_end in _frames(content):
+            if sequence <= after:
+                start = frame_end
+            elif sequence > min(after + 1, last):
+                break
+            else:
+                since_ns, gaps = since_ns or time_ns, gaps + (GAP in content[begin : begin + HEAD_BYTES])
+                after, stop = sequence, frame_end
+        if after >= first:
+            yield Part(first, after, since_ns, gaps, content[start:stop], place + stop)
 
 
 def trim(folder: Path, max_bytes: int, before_ns: int = 0) -> None:

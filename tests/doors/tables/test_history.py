@@ -19,7 +19,7 @@ from doors.tables.files.snapshot import copy_before, rows_written
 from doors.tables.replication import journal, recorder
 from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.history import At, History, Reverted, find_writes, revert, tables_at
-from doors.tables.replication.journal import FOLDER, read_segment, segments, trim_days
+from doors.tables.replication.journal import FOLDER, read_frames, segments, trim_days
 from doors.tables.sqlite.connections import DATABASE_NAME, apsw
 from doors.tables.sqlite.errors import TablesError, transaction
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
@@ -486,7 +486,7 @@ def test_old_segments_are_removed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
 def test_entries_of_an_earlier_version_are_read(shop: Shop) -> None:
     shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
     [segment] = segments(next((shop.folder / FOLDER).iterdir()))
-    *_, last = read_segment(segment)
+    *_, last = read_frames(segment.read_bytes())
     line, _, body = last.content.partition(b"\n")
     head = json.loads(line)
     del head["origins"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import io
 import json
 import random
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.replication import entry as entries
-from doors.tables.replication import recorder
+from doors.tables.replication import journal, recorder
 from doors.tables.replication.journal import JournalEntry, read_frames
 from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
@@ -143,7 +142,7 @@ def _rewritten(service: Service, change: str) -> None:
         service.store.put(part.name, frames.replace(b"svcj", b"svck", 1))
     else:
         path.unlink()
-        [frame] = read_frames(io.BytesIO(frames))
+        [frame] = read_frames(frames)
         head, _, body = frame.content.partition(b"\n")
         newer = json.dumps({**json.loads(head), "format": entries.FORMAT + 1}).encode() + b"\n" + body
         service.store.put(part.name, JournalEntry(frame.sequence, frame.time_ns, newer).frame())
@@ -203,8 +202,8 @@ def test_moment_before_the_backup_and_a_folder_with_content_are_refused(service:
 
 def test_large_transactions_are_stored(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "insert into item (v) select randomblob(100000) from (values (1), (2), (3), (4), (5), (6), (7))"
-    service.write(*[rows] * 6)  # 4 MiB of random bytes, and more than an object of entries has.
-    monkeypatch.setattr(shipper, "PART_BYTES", 1 << 20)
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1 << 20)
+    service.write(*[rows] * 6)  # 4 MiB of random bytes, and more than a segment has.
     add(service, 1001)
     assert digest(service.restore()) == digest(service.path)
     monkeypatch.setattr(recorder, "MAX_CHANGES", 2 << 20)

@@ -17,7 +17,7 @@ import pytest
 
 from doors.tables.replication import recorder
 from doors.tables.replication.copy import LogPosition, digest_of, read_log_position
-from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
+from doors.tables.replication.journal import FOLDER, Journal, read_frames, segments
 from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
@@ -177,7 +177,7 @@ def test_transaction_that_was_not_committed_is_cut_from_the_journal(service: Ser
     service.ship()
     service.write("insert into item values (2, 'second')")
     service.ship()
-    entries = [each.sequence for segment in service.journal() for each in read_segment(segment)]
+    entries = [each.sequence for segment in service.journal() for each in read_frames(segment.read_bytes())]
     assert entries == sorted(set(entries))
     assert digest(service.restore()) == digest(service.path)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.replication import journal
 from doors.tables.replication.copy import read_log_position, schema_version
 from doors.tables.replication.entry import Entry, chain_of
-from doors.tables.replication.journal import FOLDER, read_segment, segments
+from doors.tables.replication.journal import FOLDER, read_frames, read_parts, segments
 from doors.tables.sqlite.connections import Connection, close_owner, open_owner
 
 
@@ -37,7 +38,9 @@ def entries(path: Path, connection: Connection) -> list[Entry]:
     """Return the entries of the journal, whose sequences and hashes are continuous."""
     position = read_log_position(connection)
     stored = [
-        each for segment in segments(path.parent / FOLDER / position.log) for each in read_segment(segment)
+        each
+        for segment in segments(path.parent / FOLDER / position.log)
+        for each in read_frames(segment.read_bytes())
     ]
     assert [each.sequence for each in stored] == list(range(1, position.sequence + 1))
     decoded = [Entry.decode(each.content) for each in stored]
@@ -53,6 +56,31 @@ def test_connections_that_write_in_turn_have_one_journal(path: Path, first: Conn
         write(second if number % 3 else first, str(number))
     close_owner(second)
     assert len(entries(path, first)) == 10
+
+
+def test_parts_are_the_entries_between_any_two_of_all_segments(
+    path: Path, first: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 600)
+    for number in range(12):
+        write(first, "x" * 20 * number)
+    folder = path.parent / FOLDER / read_log_position(first).log
+    contents = [segment.read_bytes() for segment in segments(folder)]
+    frames = [each.frame() for content in contents for each in read_frames(content)]
+    assert len(contents) > 2 and len(frames) == 13
+    for after in range(13):
+        for last in range(after, 14):
+            parts = [*read_parts(folder, after, last)]
+            assert b"".join(each.frames for each in parts) == b"".join(frames[after:last])
+            for part in parts:
+                rest = [*read_parts(folder, part.last, 13, part.end)]
+                assert b"".join(each.frames for each in rest) == b"".join(frames[part.last :])
+    damaged = segments(folder)[1]
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    last = max(each.sequence for each in read_frames(bytes(content)))
+    assert [*read_parts(folder, 0, 13)][-1].last == last < 13
 
 
 def test_entry_after_a_schema_change_of_another_connection_has_its_version(
