@@ -9,30 +9,22 @@ import json
 import time
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
-from doors.telemetry import otlp_json, otlp_protobuf
+from doors.telemetry import otlp_protobuf
+from doors.telemetry.otlp_json import JsonReader
 from doors.telemetry.signals import (
-    CUMULATIVE,
-    MAX_PARTS,
-    MAX_POINTS,
     MESSAGES,
     REJECTED,
     SIGNALS,
-    BadRecord,
     CumulativeValues,
-    GuestMetric,
-    GuestSpan,
     LimitExceeded,
+    Reader,
     Signal,
-    call_of,
-    entry_of,
-    measurements,
 )
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
-from engine.measurement import Measurement, MeasurementBatch
-from engine.trace import Call, TraceEnded
+from engine.measurement import MeasurementBatch
+from engine.trace import TraceEnded
 
 MAX_REQUEST_BYTES = 4 << 20
 """Maximum bytes of a decompressed body."""
@@ -126,24 +118,7 @@ QUICK_OBJECTS = 512
 MAX_WAITING_BYTES = 32 << 20
 """Maximum bytes of queued requests. Exporters retry after a 429."""
 
-_READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
-_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span", "metrics": "metric"}
-
-
-@dataclass(slots=True)
-class _Accepted:
-    """The valid parts of a request, the number of the others, and the reason for the first."""
-
-    entries: list[LogEntry] = field(default_factory=list)
-    spans: list[Call] = field(default_factory=list)
-    points: list[Measurement] = field(default_factory=list)
-    rejected: int = 0
-    reason: str = ""
-
-    def reject(self, reason: str, count: int = 1) -> None:
-        """Count rejected parts."""
-        self.rejected += count
-        self.reason = self.reason or reason
+_READERS: dict[Encoding, type[Reader]] = {"json": JsonReader, "protobuf": otlp_protobuf.ProtobufReader}
 
 
 class TelemetryDoor(Door):
@@ -216,52 +191,34 @@ class _Telemetry:
         self._loaded.add(encoding)
         return self._store(request, signal, encoding, read)
 
-    def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> _Accepted | DoorResponse:
+    def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> Reader | DoorResponse:
         """Return the valid parts of a request, or a refusal if the document is invalid."""
-        result, number, trace_id = _Accepted(), 0, request.caller.trace_id
-        now_ns, points = self._now_ns(), list[tuple[Measurement, bool]]()
+        reader = _READERS[encoding](signal, request.caller, self._now_ns())
         try:
-            for number, (item, shared) in enumerate(_READERS[encoding](decompressed(request), signal), 1):
-                if isinstance(item, BadRecord):
-                    result.reject(f"{_PARTS[signal]} {number}: {item}")
-                elif isinstance(item, GuestMetric):
-                    for point in measurements(item):
-                        if isinstance(point, BadRecord):
-                            result.reject(f"metric {number}: {point}")
-                        else:
-                            points.append((point, item.temporality == CUMULATIVE and point.kind != "gauge"))
-                    if len(points) + result.rejected > MAX_POINTS:
-                        message = f"the request has more than {MAX_POINTS} data points"
-                        raise Refused(413, f"{message}: export smaller batches")
-                elif isinstance(item, GuestSpan):
-                    result.spans.append(call_of(item, shared, trace_id))
-                    for event in item.events:
-                        result.entries.append(entry_of(event, {}, now_ns, request.caller))
-                else:
-                    result.entries.append(entry_of(item, shared, now_ns, request.caller))
-                if len(result.entries) > MAX_PARTS:
-                    raise LimitExceeded
+            reader.read(decompressed(request))
         except Refused as refused:
             return refusal(encoding, refused)
-        except LimitExceeded:
-            message = f"the request has more than {MAX_PARTS} {_PARTS[signal]}s: export smaller batches"
+        except LimitExceeded as most:
+            message = f"the request has more than {most}: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
             return refusal(encoding, Refused(400, f"the body is not an {MESSAGES[signal]}: {error}"))
         added = self._cumulative.added
-        result.points = [added(request.caller, point) if total else point for point, total in points]
-        return result
+        reader.measurements = [
+            added(request.caller, point) if is_total else point for point, is_total in reader.points
+        ]
+        return reader
 
     def _store(
-        self, request: DoorRequest, signal: Signal, encoding: Encoding, read: _Accepted | DoorResponse
+        self, request: DoorRequest, signal: Signal, encoding: Encoding, read: Reader | DoorResponse
     ) -> DoorResponse:
         """Log what a request has, and add its spans and measurements, on the event loop."""
         if isinstance(read, DoorResponse):
             return read
         for entry in read.entries:
             self._log(entry)
-        if read.points:
-            self._measure(MeasurementBatch(self._now_ns(), request.caller.resource, tuple(read.points)))
+        if points := tuple(read.measurements):
+            self._measure(MeasurementBatch(self._now_ns(), request.caller.resource, points))
         if read.spans and request.trace is not None:
             try:
                 omitted = request.trace.add_spans(read.spans)
