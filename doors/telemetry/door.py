@@ -20,7 +20,6 @@ from doors.telemetry.signals import (
     CumulativeValues,
     LimitExceeded,
     Reader,
-    Signal,
 )
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
 from engine.measurement import MeasurementBatch
@@ -87,11 +86,12 @@ def decompressed(request: DoorRequest) -> bytes:
     return data
 
 
-def accepted(encoding: Encoding, signal: Signal, rejected: int, reason: str) -> DoorResponse:
+def accepted(encoding: Encoding, read: Reader) -> DoorResponse:
     """Return the response for accepted records or spans, with the number of rejected ones and a reason."""
+    rejected, reason = read.rejected, read.reason
     if encoding == "protobuf":
         return DoorResponse(200, otlp_protobuf.response(rejected, reason), _headers(encoding))
-    partial = {"partialSuccess": {REJECTED[signal]: str(rejected), "errorMessage": reason}}
+    partial = {"partialSuccess": {REJECTED[read.signal]: str(rejected), "errorMessage": reason}}
     return DoorResponse(200, json.dumps(partial if rejected else {}).encode(), _headers(encoding))
 
 
@@ -153,15 +153,14 @@ class _Telemetry:
         encoding: Encoding = "json"
         try:
             encoding = encoding_of(request)
+            if self._is_quick(request, encoding):
+                return self._store(request, encoding, self._read(request, encoding))
+            if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
+                raise Refused(429, "too many records are queued: try again")
         except Refused as refused:
             return refusal(encoding, refused)
-        signal = SIGNALS[request.path]
-        if self._is_quick(request, encoding):
-            return self._store(request, signal, encoding, self._read(request, signal, encoding))
-        if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
-            return refusal(encoding, Refused(429, "too many records are queued: try again"))
         # The guest may end before the answer; its records are still logged.
-        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, signal, encoding))
+        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, encoding))
         self._in_progress[task] = request
         task.add_done_callback(self._in_progress.pop)
         return asyncio.shield(task)
@@ -179,42 +178,37 @@ class _Telemetry:
             return False
         return all(waiting.caller != request.caller for waiting in self._in_progress.values())
 
-    async def _process_in_thread(
-        self, request: DoorRequest, signal: Signal, encoding: Encoding
-    ) -> DoorResponse:
+    async def _process_in_thread(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
         """Read a body in a thread, one at a time to bound memory.
 
         The first protobuf body is always read here, because the import of its reader is slow.
         """
-        async with self._lock:
-            read = await asyncio.to_thread(self._read, request, signal, encoding)
-        self._loaded.add(encoding)
-        return self._store(request, signal, encoding, read)
+        try:
+            async with self._lock:
+                read = await asyncio.to_thread(self._read, request, encoding)
+        except Refused as refused:
+            return refusal(encoding, refused)
+        finally:
+            self._loaded.add(encoding)
+        return self._store(request, encoding, read)
 
-    def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> Reader | DoorResponse:
-        """Return the valid parts of a request, or a refusal if the document is invalid."""
+    def _read(self, request: DoorRequest, encoding: Encoding) -> Reader:
+        """Return the valid parts of a request. Raises `Refused` if the document is invalid."""
+        signal, added = SIGNALS[request.path], self._cumulative.added
         reader = _READERS[encoding](signal, request.caller, self._now_ns())
         try:
             reader.read(decompressed(request))
-        except Refused as refused:
-            return refusal(encoding, refused)
         except LimitExceeded as most:
-            message = f"the request has more than {most}: export smaller batches"
-            return refusal(encoding, Refused(413, message))
+            raise Refused(413, f"the request has more than {most}: export smaller batches") from None
         except ValueError as error:
-            return refusal(encoding, Refused(400, f"the body is not an {MESSAGES[signal]}: {error}"))
-        added = self._cumulative.added
+            raise Refused(400, f"the body is not an {MESSAGES[signal]}: {error}") from None
         reader.measurements = [
             added(request.caller, point) if is_total else point for point, is_total in reader.points
         ]
         return reader
 
-    def _store(
-        self, request: DoorRequest, signal: Signal, encoding: Encoding, read: Reader | DoorResponse
-    ) -> DoorResponse:
+    def _store(self, request: DoorRequest, encoding: Encoding, read: Reader) -> DoorResponse:
         """Log what a request has, and add its spans and measurements, on the event loop."""
-        if isinstance(read, DoorResponse):
-            return read
         for entry in read.entries:
             self._log(entry)
         if points := tuple(read.measurements):
@@ -228,4 +222,4 @@ class _Telemetry:
                 omitted = len(read.spans)
             if omitted:
                 read.reject("the request has ended, or has the maximum of spans", omitted)
-        return accepted(encoding, signal, read.rejected, read.reason)
+        return accepted(encoding, read)
