@@ -369,23 +369,16 @@ def not_started(name: str, workdir: Path, error: OSError) -> BuildFailed:
 
 def unsuccessful(name: str, command: str, workdir: Path, status: int, output: CommandOutput) -> BuildFailed:
     """Return the error of a command that ended with a status other than 0, or too early."""
-    message, hint = f"{name} {_ending(status)}: {command}", _hint(status, workdir)
-    return BuildFailed(message, hint, output=output.tail, reported=output.reported)
-
-
-def _ending(status: int) -> str:
-    if status >= 0:
-        return f"failed with exit status {status}"
+    ending = f"failed with exit status {status}" if status >= 0 else f"was ended by signal {-status}"
     with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-status).name}"
-    return f"was ended by signal {-status}"
-
-
-def _hint(status: int, workdir: Path) -> str:
-    if status == 127:
-        return f"A command in it was not found: install it, or correct the line. It runs in {workdir}."
-    if status == 126:
-        return f"A file in it is not executable: `chmod +x` it. It runs in {workdir}."
-    if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "SIGKILL often means that the machine ran out of memory."
-    return f"Run it by hand in {workdir} to see more."
+        ending = f"was ended by {signal.Signals(-status).name}"
+    killed = "SIGKILL often means that the machine ran out of memory."
+    hints = {
+        127: f"A command in it was not found: install it, or correct the line. It runs in {workdir}.",
+        126: f"A file in it is not executable: `chmod +x` it. It runs in {workdir}.",
+        128 + signal.SIGKILL: killed,
+        -signal.SIGKILL: killed,
+    }
+    hint = hints.get(status, f"Run it by hand in {workdir} to see more.")
+    message = f"{name} {ending}: {command}"
+    return BuildFailed(message, hint, output=output.tail, reported=output.reported)

@@ -239,10 +239,8 @@ def _rsa_from_jwk(jwk: Mapping[str, Any]) -> RsaKey:
     if "d" not in jwk:
         key: RsaKey = _checked(public.public_key(), rsa.RSAPublicKey)
         return key
-    parts = {name: _integer(jwk, name) for name in ("p", "q", "d", "dp", "dq", "qi")}
-    numbers = rsa.RSAPrivateNumbers(
-        parts["p"], parts["q"], parts["d"], parts["dp"], parts["dq"], parts["qi"], public
-    )
+    p, q, d, dp, dq, qi = (_integer(jwk, name) for name in ("p", "q", "d", "dp", "dq", "qi"))
+    numbers = rsa.RSAPrivateNumbers(p, q, d, dp, dq, qi, public)
     if not _is_consistent(numbers):
         raise CryptoProblem("data-error", "the RSA key is inconsistent")
     return numbers.private_key(unsafe_skip_rsa_key_validation=True)

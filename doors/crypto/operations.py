@@ -94,32 +94,30 @@ def _scrypt(members: Members) -> Job:
     return Job(run, n * r * p * _SCRYPT_NS + hashing_ns, 128 * r * (n + p))
 
 
-def _ecdh(members: Members) -> Job:
-    private = load_private(members.data("key"), "EC")
-    public = load_public(members.data("public"), "EC")
-    if private.curve.name != public.curve.name:
-        raise CryptoProblem("data-error", "the two keys have different curves")
-    cost = 250_000 if private.curve.key_size == 256 else 1_000_000
-    return _agreement(lambda: private.exchange(ec.ECDH(), public), cost)
+def _agreement(members: Members, *, family: str) -> Job:
+    private, public = load_private(members.data("key"), family), load_public(members.data("public"), family)
+    arguments, cpu_ns = [public], 100_000
+    if family == "EC":
+        if private.curve.name != public.curve.name:
+            raise CryptoProblem("data-error", "the two keys have different curves")
+        arguments, cpu_ns = [ec.ECDH(), public], 250_000 if private.curve.key_size == 256 else 1_000_000
 
-
-def _x25519(members: Members) -> Job:
-    private = load_private(members.data("key"), "X25519")
-    public = load_public(members.data("public"), "X25519")
-    return _agreement(lambda: private.exchange(public), 100_000)
-
-
-def _agreement(exchange: Any, cpu_ns: int) -> Job:
     def run() -> Result:
         try:
-            return {"data": exchange()}
+            return {"data": private.exchange(*arguments)}
         except ValueError as error:
             raise CryptoProblem("operation-error", "the keys have no common secret") from error
 
     return Job(run, cpu_ns)
 
 
-_DERIVATIONS = {"HKDF": _hkdf, "PBKDF2": _pbkdf2, "scrypt": _scrypt, "ECDH": _ecdh, "X25519": _x25519}
+_DERIVATIONS: dict[str, Callable[[Members], Job]] = {
+    "HKDF": _hkdf,
+    "PBKDF2": _pbkdf2,
+    "scrypt": _scrypt,
+    "ECDH": partial(_agreement, family="EC"),
+    "X25519": partial(_agreement, family="X25519"),
+}
 
 
 MEMORY_KIB, PASSES, LANES = 19_456, 2, 1
@@ -203,36 +201,34 @@ def _cost(key: Any) -> int:
     return 100_000
 
 
-def _rsa_padding(members: Members, algorithm: hashes.HashAlgorithm) -> padding.AsymmetricPadding:
+def _scheme(members: Members, key: Any) -> tuple[Any, ...]:
+    """Return the last arguments of `sign` and `verify` of a key."""
+    if isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey):
+        return ()
+    algorithm = hash_of(members)
+    if isinstance(key, EcKey):
+        return (ec.ECDSA(algorithm),)
     if members.text("algorithm") == "RSA-PSS":
-        return padding.PSS(padding.MGF1(algorithm), members.number("salt_length"))
-    return padding.PKCS1v15()
+        return padding.PSS(padding.MGF1(algorithm), members.number("salt_length")), algorithm
+    return padding.PKCS1v15(), algorithm
 
 
 def sign(members: Members) -> Job:
     """Return the job that signs data. Raises CryptoProblem if it is refused."""
     key: Any = load_private(members.data("key"), members.choice("algorithm", _FAMILIES))
-    data = members.data("data")
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        return Job(lambda: {"data": key.sign(data)}, _cost(key))
-    algorithm = hash_of(members)
-    if isinstance(key, ec.EllipticCurvePrivateKey):
-        size = (key.curve.key_size + 7) // 8
-
-        def sign_ecdsa() -> Result:
-            numbers = decode_dss_signature(key.sign(data, ec.ECDSA(algorithm)))
-            return {"data": b"".join(number.to_bytes(size, "big") for number in numbers)}
-
-        return Job(sign_ecdsa, _cost(key))
-    scheme = _rsa_padding(members, algorithm)
+    data, scheme = members.data("data"), _scheme(members, key)
 
     def run() -> Result:
         try:
-            return {"data": key.sign(data, scheme, algorithm)}
+            signature = key.sign(data, *scheme)
         except ValueError as error:
             raise CryptoProblem(
                 "operation-error", "the RSA key is too short for this hash or salt"
             ) from error
+        if isinstance(key, EcKey):
+            size = (key.curve.key_size + 7) // 8
+            signature = b"".join(part.to_bytes(size, "big") for part in decode_dss_signature(signature))
+        return {"data": signature}
 
     return Job(run, _cost(key))
 
@@ -240,35 +236,30 @@ def sign(members: Members) -> Job:
 def verify(members: Members) -> Job:
     """Return the job that verifies a signature. Raises CryptoProblem if it is refused."""
     key: Any = load_public(members.data("key"), members.choice("algorithm", _FAMILIES))
-    data, signature = members.data("data"), members.data("signature")
+    data, signature, scheme = members.data("data"), members.data("signature"), _scheme(members, key)
     if isinstance(key, ed25519.Ed25519PublicKey):
         if _has_small_order(key.public_bytes_raw()) or _has_small_order(signature[:32]):
             return Job(lambda: {"valid": False})
-        return Job(lambda: _valid(lambda: key.verify(signature, data)), _cost(key))
-    algorithm = hash_of(members)
-    if isinstance(key, ec.EllipticCurvePublicKey):
+    elif isinstance(key, EcKey):
         size = (key.curve.key_size + 7) // 8
         if len(signature) != 2 * size:
             return Job(lambda: {"valid": False})
-        encoded = encode_dss_signature(
-            int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
-        )
-        return Job(lambda: _valid(lambda: key.verify(encoded, data, ec.ECDSA(algorithm))), _cost(key))
-    scheme = _rsa_padding(members, algorithm)
-    return Job(lambda: _valid(lambda: key.verify(signature, data, scheme, algorithm)), _cost(key))
+        r, s = (int.from_bytes(part, "big") for part in (signature[:size], signature[size:]))
+        signature = encode_dss_signature(r, s)
+
+    def run() -> Result:
+        try:
+            key.verify(signature, data, *scheme)
+        except (InvalidSignature, ValueError):
+            return {"valid": False}
+        return {"valid": True}
+
+    return Job(run, _cost(key))
 
 
 def _has_small_order(point: bytes) -> bool:
     """Return whether a point of Ed25519 has an order of at most 8: signatures of such keys prove nothing."""
     return len(point) == 32 and int.from_bytes(point, "little") & _Y_MASK in _SMALL_ORDER_Y
-
-
-def _valid(check: Callable[[], None]) -> Result:
-    try:
-        check()
-    except (InvalidSignature, ValueError):
-        return {"valid": False}
-    return {"valid": True}
 
 
 BLOCK = 16
@@ -321,8 +312,6 @@ def _oaep(members: Members, encrypting: bool) -> tuple[Cryption, int]:
 
 
 def _update(context: CipherContext, data: bytes) -> bytes:
-    if len(data) <= CHUNK_BYTES:
-        return context.update(data)
     return b"".join(
         context.update(data[start : start + CHUNK_BYTES]) for start in range(0, len(data), CHUNK_BYTES)
     )

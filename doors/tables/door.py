@@ -229,7 +229,12 @@ class ProjectTables:
     ) -> DoorResponse:
         self._users += 1
         try:
-            database = self._database or await self._open_database()
+            database = self._database
+            if database is None:
+                if self._opening is None:
+                    self._opening = asyncio.ensure_future(self._open())
+                    self._opening.add_done_callback(self._on_opened)
+                database = await asyncio.shield(self._opening)
             answer = database.answer(parsed, lambda problem: self._refuse(problem, request), writes=writes)
             return answer if isinstance(answer, DoorResponse) else await answer
         except GuestProblem as problem:
@@ -237,12 +242,6 @@ class ProjectTables:
         finally:
             self._users -= 1
             self._door.freed.set()
-
-    async def _open_database(self) -> "OpenDatabase":
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
-            self._opening.add_done_callback(self._on_opened)
-        return await asyncio.shield(self._opening)
 
     async def _open(self) -> "OpenDatabase":
         if self._closing:

@@ -9,30 +9,21 @@ import json
 import time
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
-from doors.telemetry import otlp_json, otlp_protobuf
+from doors.telemetry import otlp_protobuf
+from doors.telemetry.otlp_json import JsonReader
 from doors.telemetry.signals import (
-    CUMULATIVE,
-    MAX_PARTS,
-    MAX_POINTS,
     MESSAGES,
     REJECTED,
     SIGNALS,
-    BadRecord,
     CumulativeValues,
-    GuestMetric,
-    GuestSpan,
     LimitExceeded,
-    Signal,
-    call_of,
-    entry_of,
-    measurements,
+    Reader,
 )
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
-from engine.measurement import Measurement, MeasurementBatch
-from engine.trace import Call, TraceEnded
+from engine.measurement import MeasurementBatch
+from engine.trace import TraceEnded
 
 MAX_REQUEST_BYTES = 4 << 20
 """Maximum bytes of a decompressed body."""
@@ -95,11 +86,12 @@ def decompressed(request: DoorRequest) -> bytes:
     return data
 
 
-def accepted(encoding: Encoding, signal: Signal, rejected: int, reason: str) -> DoorResponse:
+def accepted(encoding: Encoding, read: Reader) -> DoorResponse:
     """Return the response for accepted records or spans, with the number of rejected ones and a reason."""
+    rejected, reason = read.rejected, read.reason
     if encoding == "protobuf":
         return DoorResponse(200, otlp_protobuf.response(rejected, reason), _headers(encoding))
-    partial = {"partialSuccess": {REJECTED[signal]: str(rejected), "errorMessage": reason}}
+    partial = {"partialSuccess": {REJECTED[read.signal]: str(rejected), "errorMessage": reason}}
     return DoorResponse(200, json.dumps(partial if rejected else {}).encode(), _headers(encoding))
 
 
@@ -126,24 +118,7 @@ QUICK_OBJECTS = 512
 MAX_WAITING_BYTES = 32 << 20
 """Maximum bytes of queued requests. Exporters retry after a 429."""
 
-_READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
-_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span", "metrics": "metric"}
-
-
-@dataclass(slots=True)
-class _Accepted:
-    """The valid parts of a request, the number of the others, and the reason for the first."""
-
-    entries: list[LogEntry] = field(default_factory=list)
-    spans: list[Call] = field(default_factory=list)
-    points: list[Measurement] = field(default_factory=list)
-    rejected: int = 0
-    reason: str = ""
-
-    def reject(self, reason: str, count: int = 1) -> None:
-        """Count rejected parts."""
-        self.rejected += count
-        self.reason = self.reason or reason
+_READERS: dict[Encoding, type[Reader]] = {"json": JsonReader, "protobuf": otlp_protobuf.ProtobufReader}
 
 
 class TelemetryDoor(Door):
@@ -178,15 +153,14 @@ class _Telemetry:
         encoding: Encoding = "json"
         try:
             encoding = encoding_of(request)
+            if self._is_quick(request, encoding):
+                return self._store(request, encoding, self._read(request, encoding))
+            if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
+                raise Refused(429, "too many records are queued: try again")
         except Refused as refused:
             return refusal(encoding, refused)
-        signal = SIGNALS[request.path]
-        if self._is_quick(request, encoding):
-            return self._store(request, signal, encoding, self._read(request, signal, encoding))
-        if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
-            return refusal(encoding, Refused(429, "too many records are queued: try again"))
         # The guest may end before the answer; its records are still logged.
-        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, signal, encoding))
+        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, encoding))
         self._in_progress[task] = request
         task.add_done_callback(self._in_progress.pop)
         return asyncio.shield(task)
@@ -204,64 +178,41 @@ class _Telemetry:
             return False
         return all(waiting.caller != request.caller for waiting in self._in_progress.values())
 
-    async def _process_in_thread(
-        self, request: DoorRequest, signal: Signal, encoding: Encoding
-    ) -> DoorResponse:
+    async def _process_in_thread(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
         """Read a body in a thread, one at a time to bound memory.
 
         The first protobuf body is always read here, because the import of its reader is slow.
         """
-        async with self._lock:
-            read = await asyncio.to_thread(self._read, request, signal, encoding)
-        self._loaded.add(encoding)
-        return self._store(request, signal, encoding, read)
-
-    def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> _Accepted | DoorResponse:
-        """Return the valid parts of a request, or a refusal if the document is invalid."""
-        result, number, trace_id = _Accepted(), 0, request.caller.trace_id
-        now_ns, points = self._now_ns(), list[tuple[Measurement, bool]]()
         try:
-            for number, (item, shared) in enumerate(_READERS[encoding](decompressed(request), signal), 1):
-                if isinstance(item, BadRecord):
-                    result.reject(f"{_PARTS[signal]} {number}: {item}")
-                elif isinstance(item, GuestMetric):
-                    for point in measurements(item):
-                        if isinstance(point, BadRecord):
-                            result.reject(f"metric {number}: {point}")
-                        else:
-                            points.append((point, item.temporality == CUMULATIVE and point.kind != "gauge"))
-                    if len(points) + result.rejected > MAX_POINTS:
-                        message = f"the request has more than {MAX_POINTS} data points"
-                        raise Refused(413, f"{message}: export smaller batches")
-                elif isinstance(item, GuestSpan):
-                    result.spans.append(call_of(item, shared, trace_id))
-                    for event in item.events:
-                        result.entries.append(entry_of(event, {}, now_ns, request.caller))
-                else:
-                    result.entries.append(entry_of(item, shared, now_ns, request.caller))
-                if len(result.entries) > MAX_PARTS:
-                    raise LimitExceeded
+            async with self._lock:
+                read = await asyncio.to_thread(self._read, request, encoding)
         except Refused as refused:
             return refusal(encoding, refused)
-        except LimitExceeded:
-            message = f"the request has more than {MAX_PARTS} {_PARTS[signal]}s: export smaller batches"
-            return refusal(encoding, Refused(413, message))
-        except ValueError as error:
-            return refusal(encoding, Refused(400, f"the body is not an {MESSAGES[signal]}: {error}"))
-        added = self._cumulative.added
-        result.points = [added(request.caller, point) if total else point for point, total in points]
-        return result
+        finally:
+            self._loaded.add(encoding)
+        return self._store(request, encoding, read)
 
-    def _store(
-        self, request: DoorRequest, signal: Signal, encoding: Encoding, read: _Accepted | DoorResponse
-    ) -> DoorResponse:
+    def _read(self, request: DoorRequest, encoding: Encoding) -> Reader:
+        """Return the valid parts of a request. Raises `Refused` if the document is invalid."""
+        signal, added = SIGNALS[request.path], self._cumulative.added
+        reader = _READERS[encoding](signal, request.caller, self._now_ns())
+        try:
+            reader.read(decompressed(request))
+        except LimitExceeded as most:
+            raise Refused(413, f"the request has more than {most}: export smaller batches") from None
+        except ValueError as error:
+            raise Refused(400, f"the body is not an {MESSAGES[signal]}: {error}") from None
+        reader.measurements = [
+            added(request.caller, point) if is_total else point for point, is_total in reader.points
+        ]
+        return reader
+
+    def _store(self, request: DoorRequest, encoding: Encoding, read: Reader) -> DoorResponse:
         """Log what a request has, and add its spans and measurements, on the event loop."""
-        if isinstance(read, DoorResponse):
-            return read
         for entry in read.entries:
             self._log(entry)
-        if read.points:
-            self._measure(MeasurementBatch(self._now_ns(), request.caller.resource, tuple(read.points)))
+        if points := tuple(read.measurements):
+            self._measure(MeasurementBatch(self._now_ns(), request.caller.resource, points))
         if read.spans and request.trace is not None:
             try:
                 omitted = request.trace.add_spans(read.spans)
@@ -271,4 +222,4 @@ class _Telemetry:
                 omitted = len(read.spans)
             if omitted:
                 read.reject("the request has ended, or has the maximum of spans", omitted)
-        return accepted(encoding, signal, read.rejected, read.reason)
+        return accepted(encoding, read)

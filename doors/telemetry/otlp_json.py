@@ -7,25 +7,18 @@ null is a field's default (OTLP specification, "JSON Protobuf Encoding"; otherwi
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from doors.telemetry.signals import (
     KINDS,
     MAX_ATTRIBUTES,
-    MAX_EVENTS,
     BadRecord,
-    GuestMetric,
-    GuestPoint,
-    GuestRecord,
-    GuestSpan,
-    Item,
     Pairs,
-    RecordBudget,
+    Point,
+    Reader,
     Signal,
-    Texts,
     Value,
-    event_record,
     resource_attributes,
     scope_attributes,
 )
@@ -37,23 +30,26 @@ MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
 """Maximum values of a document."""
 
-_NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_SPAN_KINDS = tuple(f"SPAN_KIND_{kind.upper() or 'UNSPECIFIED'}" for kind in KINDS)
-_METRIC_KINDS: dict[str, MetricKind] = {"gauge": "gauge", "histogram": "histogram"}
-_TEMPORALITIES = tuple(f"AGGREGATION_TEMPORALITY_{name}" for name in ("UNSPECIFIED", "DELTA", "CUMULATIVE"))
-_STATUS_CODES = tuple(f"STATUS_CODE_{name}" for name in ("UNSET", "OK", "ERROR"))
 _SEVERITIES = {
     f"SEVERITY_NUMBER_{name}{step or ''}": 1 + 4 * i + max(step - 1, 0)
-    for i, name in enumerate(_NAMES)
+    for i, name in enumerate(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
     for step in (0, 2, 3, 4)
+}
+_ENUMS = {
+    "kind": tuple(f"SPAN_KIND_{kind.upper() or 'UNSPECIFIED'}" for kind in KINDS),
+    "code": ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"),
+    "aggregationTemporality": tuple(
+        f"AGGREGATION_TEMPORALITY_{name}" for name in ("UNSPECIFIED", "DELTA", "CUMULATIVE")
+    ),
+}
+_NAMES_OF: dict[Signal, tuple[str, str, str]] = {
+    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
+    "traces": ("resourceSpans", "scopeSpans", "spans"),
+    "metrics": ("resourceMetrics", "scopeMetrics", "metrics"),
 }
 
 
-def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]]:
-    """Yield each record, span or metric with the attributes of its scope and resource.
-
-    Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
-    """
+def _parsed(data: bytes) -> dict[str, Any]:
     try:
         document = json.loads(data) if len(data) <= MAX_STEP else parse(data.decode(), MAX_VALUES)
     except RecursionError:
@@ -66,135 +62,32 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
         raise ValueError(f"it has {error}") from None
     except ValueError:  # Python's text for a long number advises programmers.
         raise ValueError("a number has too many digits") from None
-    allowance = RecordBudget()
-    outer_name, inner_name, item_name = _NAMES_OF[signal]
-    parse_item = _PARSERS[signal]
-    if outer_name not in _object(document, "the document"):
-        for other, (name, *_) in _NAMES_OF.items():
-            if name in document:
-                raise ValueError(f"it has {name}: send it to /v1/{other}")
-    for outer_item in _list(document, outer_name):
-        allowance.take()
-        outer = _object(outer_item, outer_name)
-        shared = resource_attributes(_valid_attributes(_object(outer.get("resource"), "resource")))
-        for inner_item in _list(outer, inner_name):
-            allowance.take()
-            inner = _object(inner_item, inner_name)
-            scope = _object(inner.get("scope"), "scope")
-            attributes = scope_attributes(
-                scope.get("name"), scope.get("version"), _valid_attributes(scope), shared
-            )
-            for item in _list(inner, item_name):
-                allowance.take()
-                try:
-                    yield parse_item(_object(item, "it")), attributes
-                except (BadRecord, ValueError) as bad:
-                    yield BadRecord(str(bad)), attributes
+    return _object(document, "the document")
 
 
-def _record(fields: dict[str, Any]) -> GuestRecord:
-    attributes = _list(fields, "attributes")
-    dropped = max(0, _integer(fields.get("droppedAttributesCount"), "droppedAttributesCount"))
-    severity = fields.get("severityNumber")
-    if isinstance(severity, str) and severity.startswith("SEVERITY_NUMBER_"):
-        severity = _SEVERITIES.get(severity, 0)
-    return GuestRecord(
-        _integer(fields.get("timeUnixNano"), "timeUnixNano"),
-        _integer(fields.get("observedTimeUnixNano"), "observedTimeUnixNano"),
-        severity=_integer(severity, "severityNumber"),
-        severity_text=_string(fields, "severityText"),
-        body=_value(fields.get("body")),
-        attributes=_pairs(attributes[:MAX_ATTRIBUTES]),
-        dropped=dropped + max(0, len(attributes) - MAX_ATTRIBUTES),
-        trace_id=_id(fields, "traceId", 32),
-        span_id=_id(fields, "spanId", 16),
-        event_name=_string(fields, "eventName"),
-    )
-
-
-def _span(fields: dict[str, Any]) -> GuestSpan:
-    attributes, events = _list(fields, "attributes"), _list(fields, "events")
-    dropped = max(0, _integer(fields.get("droppedAttributesCount"), "droppedAttributesCount"))
-    status = _object(fields.get("status"), "status")
-    trace_id, span_id = _id(fields, "traceId", 32), _id(fields, "spanId", 16)
-    if not span_id:
-        raise BadRecord("spanId is not a span id")
-    return GuestSpan(
-        _string(fields, "name"),
-        _integer(fields.get("startTimeUnixNano"), "startTimeUnixNano"),
-        _integer(fields.get("endTimeUnixNano"), "endTimeUnixNano"),
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_id=_id(fields, "parentSpanId", 16),
-        kind=_number_of(fields, "kind", _SPAN_KINDS),
-        status=_number_of(status, "code", _STATUS_CODES),
-        message=_string(status, "message"),
-        attributes=_pairs(attributes[:MAX_ATTRIBUTES]),
-        dropped=dropped + max(0, len(attributes) - MAX_ATTRIBUTES),
-        events=[_event(_object(event, "an event"), trace_id, span_id) for event in events[:MAX_EVENTS]],
-    )
-
-
-def _event(fields: dict[str, Any], trace_id: str, span_id: str) -> GuestRecord:
-    attributes = _list(fields, "attributes")
-    return event_record(
-        _string(fields, "name"),
-        _integer(fields.get("timeUnixNano"), "timeUnixNano"),
-        _pairs(attributes[:MAX_ATTRIBUTES]),
-        dropped=max(0, len(attributes) - MAX_ATTRIBUTES),
-        trace_id=trace_id,
-        span_id=span_id,
-    )
-
-
-def _metric(fields: dict[str, Any]) -> GuestMetric:
-    field = next((each for each in ("gauge", "sum", "histogram") if fields.get(each) is not None), "")
-    data = _object(fields.get(field), field)
-    monotonic = data.get("isMonotonic") is True
-    kind = ("counter" if monotonic else "updown") if field == "sum" else _METRIC_KINDS.get(field)
-    return GuestMetric(
-        _string(fields, "name"),
-        kind,
-        unit=_string(fields, "unit"),
-        description=_string(fields, "description"),
-        temporality=_number_of(data, "aggregationTemporality", _TEMPORALITIES),
-        points=[_point(_object(each, "a data point"), kind) for each in _list(data, "dataPoints")]
-        or [GuestPoint(0.0)] * (kind is None),
-    )
-
-
-def _point(fields: dict[str, Any], kind: MetricKind | None) -> GuestPoint:
-    attributes = _pairs(_list(fields, "attributes")[:MAX_ATTRIBUTES])
-    if kind != "histogram":
-        number = fields.get("asDouble")
-        value = float(_integer(fields.get("asInt"), "asInt")) if number is None else _double(number)
-        return GuestPoint(value, attributes=attributes)
-    total = fields.get("sum")
-    return GuestPoint(
-        0.0 if total is None else _double(total),
-        attributes=attributes,
-        bounds=[_double(each) for each in _list(fields, "explicitBounds")],
-        counts=[_integer(each, "bucketCounts") for each in _list(fields, "bucketCounts")]
-        or [_integer(fields.get("count"), "count")],
-    )
-
-
-def _number_of(fields: dict[str, Any], name: str, names: tuple[str, ...]) -> int:
+def _number(fields: dict[str, Any], name: str) -> int:
     """Return the number of an enum's value, which some exporters send by name."""
     value = fields.get(name)
-    return names.index(value) if value in names else _integer(value, name)
+    if name in _ENUMS:
+        return _ENUMS[name].index(value) if value in _ENUMS[name] else _to_integer(value, name)
+    if isinstance(value, str) and value.startswith("SEVERITY_NUMBER_"):
+        return _SEVERITIES.get(value, 0)
+    return _to_integer(value, name)
 
 
-_NAMES_OF: dict[Signal, tuple[str, str, str]] = {
-    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
-    "traces": ("resourceSpans", "scopeSpans", "spans"),
-    "metrics": ("resourceMetrics", "scopeMetrics", "metrics"),
-}
-_PARSERS: dict[Signal, Callable[[dict[str, Any]], Item]] = {
-    "logs": _record,
-    "traces": _span,
-    "metrics": _metric,
-}
+def _metric(fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    field = next((each for each in ("gauge", "sum", "histogram") if fields.get(each) is not None), "")
+    return field, _object(fields.get(field), field)
+
+
+def _point(fields: dict[str, Any], kind: MetricKind | None) -> Point:
+    if kind != "histogram":
+        number = fields.get("asDouble")
+        return float(_integer(fields, "asInt")) if number is None else _double(number), (), ()
+    total = fields.get("sum")
+    bounds = [_double(each) for each in _list(fields, "explicitBounds")]
+    counts = [_to_integer(each, "bucketCounts") for each in _list(fields, "bucketCounts")]
+    return 0.0 if total is None else _double(total), bounds, counts or [_integer(fields, "count")]
 
 
 def _value(any_value: Any, depth: int = 0) -> Value:
@@ -210,7 +103,7 @@ def _value(any_value: Any, depth: int = 0) -> Value:
             case "boolValue" if isinstance(inner, bool):
                 return inner
             case "intValue":
-                return _integer(inner, kind)
+                return _to_integer(inner, kind)
             case "doubleValue":
                 return _double(inner)
             case "bytesValue" if isinstance(inner, str):
@@ -228,7 +121,7 @@ def _value(any_value: Any, depth: int = 0) -> Value:
     return None
 
 
-def _pairs(items: list[Any], depth: int = 0) -> Pairs:
+def _pairs(items: Sequence[Any], depth: int = 0) -> Pairs:
     pairs = [_object(item, "an attribute") for item in items]
     return [(_string(pair, "key"), _value(pair.get("value"), depth)) for pair in pairs]
 
@@ -267,7 +160,11 @@ def _string(fields: dict[str, Any], name: str) -> str:
     raise BadRecord(f"{name} is {_json_type(value)}, not a string")
 
 
-def _integer(value: Any, name: str) -> int:
+def _integer(fields: dict[str, Any], name: str) -> int:
+    return _to_integer(fields.get(name), name)
+
+
+def _to_integer(value: Any, name: str) -> int:
     """Return an integer of at most 64 bits from a number or text. Raises `BadRecord`."""
     try:
         number = 0 if value is None else int(value)
@@ -299,3 +196,42 @@ def _id(fields: dict[str, Any], name: str, length: int) -> str:
 def _json_type(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     return names.get(type(value), "a number")
+
+
+class JsonReader(Reader):
+    """Reads a request in JSON."""
+
+    span_id = "spanId"
+    string = staticmethod(_string)
+    integer = staticmethod(_integer)
+    number = staticmethod(_number)
+    identifier = staticmethod(_id)
+    items = staticmethod(_list)
+    child = staticmethod(lambda fields, name: _object(fields.get(name), name))
+    message = staticmethod(_object)
+    pairs = staticmethod(_pairs)
+    body = staticmethod(lambda fields: _value(fields.get("body")))
+    is_true = staticmethod(lambda fields, name: fields.get(name) is True)
+    metric = staticmethod(_metric)
+    point = staticmethod(_point)
+    parse = staticmethod(lambda item: _object(item, "it"))
+
+    def read(self, data: bytes) -> None:
+        outer_name, inner_name, item_name = _NAMES_OF[self.signal]
+        document = _parsed(data)
+        if outer_name not in document:
+            for other, (found, *_) in _NAMES_OF.items():
+                if found in document:
+                    raise ValueError(f"it has {found}: send it to /v1/{other}")
+        for outer_item in _list(document, outer_name):
+            self.take()
+            outer = _object(outer_item, outer_name)
+            shared = resource_attributes(_valid_attributes(_object(outer.get("resource"), "resource")))
+            for inner_item in _list(outer, inner_name):
+                self.take()
+                inner = _object(inner_item, inner_name)
+                scope = _object(inner.get("scope"), "scope")
+                name, version, attributes = scope.get("name"), scope.get("version"), _valid_attributes(scope)
+                around = scope_attributes(name, version, attributes, shared)
+                for item in _list(inner, item_name):
+                    self.add(item, around)

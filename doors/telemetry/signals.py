@@ -6,11 +6,10 @@ import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from operator import sub
-from typing import Literal
+from typing import Any, Literal
 
 from engine.door import Caller, LogEntry, Severity
 from engine.measurement import MAX_COUNT, MAX_SERIES, Attributes, Measurement, MetricKind
@@ -58,64 +57,7 @@ class BadRecord(Exception):
 
 
 class LimitExceeded(Exception):
-    """A request has too many parts."""
-
-
-class RecordBudget:
-    """Limits the parts of one request."""
-
-    def __init__(self) -> None:
-        self._remaining = MAX_PARTS
-        self._fields = MAX_FIELDS
-
-    def take(self) -> None:
-        """Count one part. Raises `LimitExceeded`."""
-        self._remaining -= 1
-        if self._remaining < 0:
-            raise LimitExceeded
-
-    def pass_field(self) -> None:
-        """Count one field of a part, which may be skipped. Raises `LimitExceeded`."""
-        self._fields -= 1
-        if self._fields < 0:
-            raise LimitExceeded
-
-
-@dataclass(frozen=True, slots=True)
-class GuestRecord:
-    """The fields of opentelemetry.proto.logs.v1.LogRecord that are read; times in ns, 0 for none.
-
-    `trace_id` and `span_id` are lower-case hex; they are the guest's claims and are not used for correlation.
-    """
-
-    time_ns: int = 0
-    observed_ns: int = 0
-    _: KW_ONLY
-    severity: int = 0
-    severity_text: str = ""
-    body: Value = None
-    attributes: Pairs = ()
-    dropped: int = 0
-    trace_id: str = ""
-    span_id: str = ""
-    event_name: str = ""
-
-
-def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) -> LogEntry:
-    """Return the entry of a record; `shared` are the attributes of its scope and resource."""
-    severity = _severity(record)
-    attributes, dropped = limit_attributes(
-        [*record.attributes, *_other_fields(record, severity, caller)], MAX_ATTRIBUTES, MAX_ATTRIBUTE_BYTES
-    )
-    if dropped + record.dropped:
-        attributes["otel.dropped_attributes_count"] = str(dropped + record.dropped)
-    for key, text in shared.items():
-        attributes.setdefault(key, text)
-    body = shorten(to_text(record.body), MAX_BODY_BYTES)
-    times = (
-        each for each in (record.time_ns, record.observed_ns) if EARLIEST_NS <= each <= now_ns + MAX_AHEAD_NS
-    )
-    return LogEntry(next(times, now_ns), severity, body, attributes, caller)
+    """A request has too many parts: the text is the maximum."""
 
 
 def resource_attributes(attributes: Pairs) -> Texts:
@@ -135,25 +77,6 @@ def scope_attributes(name: object, version: object, attributes: Pairs, resource:
     pairs = [*((key, value) for key, value in names if value and isinstance(value, str)), *attributes]
     limited = limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
     return {**limited, **{key: text for key, text in resource.items() if key not in limited}}
-
-
-def _severity(record: GuestRecord) -> Severity:
-    """Return the severity of SeverityNumber 1–24, four to a name; without one, by its text."""
-    if 1 <= record.severity <= 24:
-        return _SEVERITIES[(record.severity - 1) // 4]
-    return _SEVERITY_WORDS.get(record.severity_text.strip().lower(), "INFO")
-
-
-def _other_fields(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
-    """Return the other fields of a record as attributes, without those that the entry has."""
-    text = record.severity_text.strip()
-    fields = (
-        ("event.name", record.event_name),
-        ("severity_text", text if text.upper() != severity else ""),
-        ("trace_id", record.trace_id if record.trace_id != caller.trace_id else ""),
-        ("span_id", record.span_id if record.span_id != caller.span_id else ""),
-    )
-    return [(key, value) for key, value in fields if value]
 
 
 def limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict[str, str], int]:
@@ -222,70 +145,7 @@ MAX_EVENTS = 128
 KINDS = ("", "internal", "server", "client", "producer", "consumer")
 """SpanKind by number."""
 _ERROR = 2
-
-
-@dataclass(frozen=True, slots=True)
-class GuestSpan:
-    """The fields of opentelemetry.proto.trace.v1.Span that are read; times in ns, ids in hex or empty.
-
-    `kind` and `status` are the numbers of SpanKind and StatusCode.
-    """
-
-    name: str
-    start_ns: int
-    end_ns: int
-    _: KW_ONLY
-    trace_id: str = ""
-    span_id: str = ""
-    parent_id: str = ""
-    kind: int = 0
-    status: int = 0
-    message: str = ""
-    attributes: Pairs = ()
-    dropped: int = 0
-    events: Sequence[GuestRecord] = ()
-
-
-def call_of(span: GuestSpan, shared: Texts, trace_id: str) -> Call:
-    """Return the call of a span in the trace of a request; `shared` are those of its scope and resource."""
-    other = (
-        ("span.kind", KINDS[span.kind] if 1 < span.kind < len(KINDS) else ""),
-        ("otel.status_description", span.message),
-        ("trace_id", span.trace_id if span.trace_id != trace_id else ""),
-    )
-    pairs = [*((key, value) for key, value in other if value), *span.attributes, *shared.items()]
-    attributes, dropped = limit_attributes(pairs, MAX_SPAN_ATTRIBUTES, MAX_SPAN_ATTRIBUTE_BYTES)
-    if dropped + span.dropped:
-        attributes["otel.dropped_attributes_count"] = str(dropped + span.dropped)
-    return Call(
-        "span",
-        shorten(span.name, MAX_NAME_CHARS),
-        span.start_ns,
-        wall_ns=max(0, span.end_ns - span.start_ns),
-        code="error" if span.status == _ERROR else "",
-        details={**attributes},
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-    )
-
-
-def event_record(
-    name: str, time_ns: int, attributes: Pairs, *, dropped: int, trace_id: str, span_id: str
-) -> GuestRecord:
-    """Return the log record of an event of a span. That of an exception is an error with its message."""
-    texts = {key: value for key, value in attributes if isinstance(value, str)}
-    failed = name == "exception"
-    return GuestRecord(
-        time_ns,
-        severity_text="error" if failed else "info",
-        body=texts.get("exception.message") or texts.get("exception.type") or name if failed else name,
-        attributes=attributes,
-        dropped=dropped,
-        trace_id=trace_id,
-        span_id=span_id,
-        event_name=name,
-    )
-
+"""StatusCode of a span that failed."""
 
 MAX_METRIC_NAME_CHARS = 255
 MAX_UNIT_CHARS = 63
@@ -300,83 +160,246 @@ MAX_BOUNDS = 64
 MAX_REMEMBERED = 10_000
 """Maximum cumulative values of a project that are remembered, for requests that export more than once."""
 
-UNSPECIFIED, DELTA, CUMULATIVE = 0, 1, 2
+_METRIC_KINDS: dict[str, MetricKind] = {"gauge": "gauge", "sum": "updown", "histogram": "histogram"}
+"""Supported kinds by the name of the field with their data."""
+_DELTA, _CUMULATIVE = 1, 2
 """AggregationTemporality by number."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]*")
+Signal = Literal["logs", "traces", "metrics"]
+_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span", "metrics": "metric"}
+Point = tuple[float, Sequence[float], Sequence[int]]
+"""Value, bounds and counts of a data point. Of a histogram, the value is the sum."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuestPoint:
-    """A data point. Of a histogram, `value` is the sum, and `counts` has one more element than `bounds`."""
+class Reader:
+    """One request: its valid parts in the forms of the timeline, and the number of the others.
 
-    value: float
-    _: KW_ONLY
-    attributes: Pairs = ()
-    bounds: Sequence[float] = ()
-    counts: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GuestMetric:
-    """The fields of opentelemetry.proto.metrics.v1.Metric that are read.
-
-    `kind` is empty for one that is not supported. `temporality` is the number of AggregationTemporality.
+    A subclass finds the messages of its encoding, and reads their fields by the names that these have in
+    JSON. Ids are lower-case hex or empty, times in ns or 0. Ids of the guest are not used for correlation.
     """
 
-    name: str
-    kind: MetricKind | None
-    _: KW_ONLY
-    unit: str = ""
-    description: str = ""
-    temporality: int = UNSPECIFIED
-    points: Sequence[GuestPoint] = ()
+    span_id: str
+    """The name of the field, for messages."""
+    string: Callable[[Any, str], str]
+    integer: Callable[[Any, str], int]
+    number: Callable[[Any, str], int]
+    """Returns the number of an enum's value."""
+    identifier: Callable[[Any, str, int], str]
+    """Returns an id with a number of hex digits."""
+    items: Callable[[Any, str], Sequence[Any]]
+    child: Callable[[Any, str], Any]
+    message: Callable[[Any, str], Any]
+    """Returns an item as a message."""
+    pairs: Callable[[Sequence[Any]], Pairs]
+    body: Callable[[Any], Value]
+    is_true: Callable[[Any, str], bool]
+    metric: Callable[[Any], tuple[str, Any]]
+    """Returns the name of the field with the data of a metric, and the data."""
+    point: Callable[[Any, MetricKind | None], Point]
+    parse: Callable[[Any], Any]
+    """Returns the message of an encoded record, span or metric. Raises `BadRecord` and `ValueError`."""
 
+    def __init__(self, signal: Signal, caller: Caller, now_ns: int) -> None:
+        self.signal, self._caller, self._now_ns = signal, caller, now_ns
+        self.entries: list[LogEntry] = []
+        self.spans: list[Call] = []
+        self.points: list[tuple[Measurement, bool]] = []
+        """Measurements, and whether they are totals of their request."""
+        self.measurements: list[Measurement] = []
+        self.rejected = 0
+        self.reason = ""
+        """The reason for the first rejected part."""
+        self.most = f"{MAX_PARTS} {_PARTS[signal]}s"
+        self._taken = self._count = 0
+        add = {"logs": self._add_record, "traces": self._add_span, "metrics": self._add_metric}
+        self._add: Callable[[Any, Texts], None] = add[signal]
 
-def measurements(metric: GuestMetric) -> Iterator[Measurement | BadRecord]:
-    """Yield the measurement of each data point of a metric, or why it is rejected."""
-    problem = _problem(metric)
-    for point in metric.points:
-        bad = problem or _problem_of_point(metric, point)
-        if bad:
-            yield BadRecord(f"{shorten(metric.name, 80)} {bad}")
-            continue
-        assert metric.kind is not None
-        texts, _ = limit_attributes(point.attributes, MAX_POINT_ATTRIBUTES, MAX_POINT_ATTRIBUTE_BYTES)
-        yield Measurement(
-            metric.name,
-            metric.kind,
-            point.value,
-            unit=shorten(metric.unit, MAX_UNIT_CHARS),
-            description=shorten(metric.description, MAX_DESCRIPTION_BYTES),
-            attributes=tuple(sorted(texts.items())),
-            bounds=tuple(point.bounds),
-            counts=tuple(point.counts),
+    def read(self, data: bytes) -> None:
+        """Add all parts of a document. Raises `ValueError` if it is malformed, and `LimitExceeded`."""
+        raise NotImplementedError
+
+    def reject(self, reason: str, count: int = 1) -> None:
+        """Count rejected parts."""
+        self.rejected += count
+        self.reason = self.reason or reason
+
+    def take(self) -> None:
+        """Count one part. Raises `LimitExceeded`."""
+        self._taken += 1
+        if self._taken > MAX_PARTS:
+            raise LimitExceeded(self.most)
+
+    def add(self, item: Any, shared: Texts) -> None:
+        """Add a record, span or metric; `shared` are the attributes of its scope and resource.
+
+        Raises `LimitExceeded`.
+        """
+        self.take()
+        self._count += 1
+        try:
+            self._add(self.parse(item), shared)
+        except (BadRecord, ValueError) as bad:
+            self.reject(f"{_PARTS[self.signal]} {self._count}: {bad}")
+        if len(self.entries) > MAX_PARTS:
+            raise LimitExceeded(self.most)
+
+    def _attributes(self, message: Any) -> tuple[Pairs, int]:
+        """Return the attributes of a record, span or event, and the number of those that were dropped."""
+        items, dropped = self.items(message, "attributes"), self.integer(message, "droppedAttributesCount")
+        return self.pairs(items[:MAX_ATTRIBUTES]), max(0, dropped) + max(0, len(items) - MAX_ATTRIBUTES)
+
+    def _add_record(self, message: Any, shared: Texts) -> None:
+        """Add a record. A severity of 1–24, four to a name, precedes its text."""
+        attributes = self._attributes(message)
+        number, text = self.number(message, "severityNumber"), self.string(message, "severityText").strip()
+        severity = _SEVERITY_WORDS.get(text.lower(), "INFO")
+        if 1 <= number <= 24:
+            severity = _SEVERITIES[(number - 1) // 4]
+        times = self.integer(message, "timeUnixNano"), self.integer(message, "observedTimeUnixNano")
+        body = self.body(message)
+        trace_id, span_id = self.identifier(message, "traceId", 32), self.identifier(message, "spanId", 16)
+        other = {"event.name": self.string(message, "eventName")}
+        other["severity_text"] = text if text.upper() != severity else ""
+        other |= self._ids(trace_id, span_id)
+        self.entries.append(self._entry(times, severity, body, attributes, other, shared))
+
+    def _add_span(self, message: Any, shared: Texts) -> None:
+        (pairs, dropped), events = self._attributes(message), self.items(message, "events")
+        status = self.child(message, "status")
+        trace_id, span_id = self.identifier(message, "traceId", 32), self.identifier(message, "spanId", 16)
+        if not span_id:
+            raise BadRecord(f"{self.span_id} is not a span id")
+        kind = self.number(message, "kind")
+        other = {
+            "span.kind": KINDS[kind] if 1 < kind < len(KINDS) else "",
+            "otel.status_description": self.string(status, "message"),
+            "trace_id": self._ids(trace_id, span_id)["trace_id"],
+        }
+        pairs = [*_present(other), *pairs, *shared.items()]
+        entries = [
+            self._event(self.message(each, "an event"), trace_id, span_id) for each in events[:MAX_EVENTS]
+        ]
+        start_ns = self.integer(message, "startTimeUnixNano")
+        call = Call(
+            "span",
+            shorten(self.string(message, "name"), MAX_NAME_CHARS),
+            start_ns,
+            wall_ns=max(0, self.integer(message, "endTimeUnixNano") - start_ns),
+            code="error" if self.number(status, "code") == _ERROR else "",
+            details={**_counted(pairs, dropped, MAX_SPAN_ATTRIBUTES, MAX_SPAN_ATTRIBUTE_BYTES)},
+            span_id=span_id,
+            parent_id=self.identifier(message, "parentSpanId", 16),
         )
+        self.spans.append(call)
+        self.entries += entries
+
+    def _event(self, message: Any, trace_id: str, span_id: str) -> LogEntry:
+        """Return the log record of an event of a span. That of an exception is an error with its message."""
+        attributes, name = self._attributes(message), self.string(message, "name")
+        severity: Severity = "INFO"
+        body = name
+        if name == "exception":
+            texts = {key: value for key, value in attributes[0] if isinstance(value, str)}
+            severity, body = "ERROR", texts.get("exception.message") or texts.get("exception.type") or name
+        times = (self.integer(message, "timeUnixNano"),)
+        other = {"event.name": name, **self._ids(trace_id, span_id)}
+        return self._entry(times, severity, body, attributes, other, {})
+
+    def _ids(self, trace_id: str, span_id: str) -> Texts:
+        """Return the ids that are not those of the request."""
+        caller = self._caller
+        return {
+            "trace_id": trace_id if trace_id != caller.trace_id else "",
+            "span_id": span_id if span_id != caller.span_id else "",
+        }
+
+    def _entry(
+        self,
+        times: Sequence[int],
+        severity: Severity,
+        body: Value,
+        attributes: tuple[Pairs, int],
+        other: Texts,
+        shared: Texts,
+    ) -> LogEntry:
+        """Return an entry at the first possible time; `other` fields and those `shared` become attributes."""
+        pairs, dropped = attributes
+        texts = _counted([*pairs, *_present(other)], dropped, MAX_ATTRIBUTES, MAX_ATTRIBUTE_BYTES)
+        for key, text in shared.items():
+            texts.setdefault(key, text)
+        latest_ns = self._now_ns + MAX_AHEAD_NS
+        time_ns = next((each for each in times if EARLIEST_NS <= each <= latest_ns), self._now_ns)
+        return LogEntry(time_ns, severity, shorten(to_text(body), MAX_BODY_BYTES), texts, self._caller)
+
+    def _add_metric(self, message: Any, _shared: Texts) -> None:
+        """Add the measurement of each data point, or count it as rejected. Raises `LimitExceeded`."""
+        name, (field, data) = self.string(message, "name"), self.metric(message)
+        kind = _METRIC_KINDS.get(field)
+        if kind == "updown" and self.is_true(data, "isMonotonic"):
+            kind = "counter"
+        unit = shorten(self.string(message, "unit"), MAX_UNIT_CHARS)
+        description = shorten(self.string(message, "description"), MAX_DESCRIPTION_BYTES)
+        temporality, problem = self.number(data, "aggregationTemporality"), ""
+        if len(name) > MAX_METRIC_NAME_CHARS or not _NAME.fullmatch(name):
+            problem = "is not a valid name for a metric"
+        elif kind is None:
+            problem = "is not a gauge, a sum or a histogram with explicit bounds"
+        elif kind != "gauge" and temporality not in (_DELTA, _CUMULATIVE):
+            problem = "has no aggregation temporality"
+        points = []
+        for each in self.items(data, "dataPoints"):
+            point = self.message(each, "a data point")
+            pairs = self.pairs(self.items(point, "attributes")[:MAX_ATTRIBUTES])
+            points.append((pairs, self.point(point, kind)))
+        if kind is None and not points:
+            points.append(((), (0.0, (), ())))
+        for pairs, (value, bounds, counts) in points:
+            if bad := problem or _problem_of_point(kind, value, bounds, counts):
+                self.reject(f"metric {self._count}: {shorten(name, 80)} {bad}")
+                continue
+            assert kind is not None
+            texts, _ = limit_attributes(pairs, MAX_POINT_ATTRIBUTES, MAX_POINT_ATTRIBUTE_BYTES)
+            measurement = Measurement(
+                name,
+                kind,
+                value,
+                unit=unit,
+                description=description,
+                attributes=tuple(sorted(texts.items())),
+                bounds=tuple(bounds),
+                counts=tuple(counts),
+            )
+            self.points.append((measurement, temporality == _CUMULATIVE and kind != "gauge"))
+        if len(self.points) + self.rejected > MAX_POINTS:
+            raise LimitExceeded(f"{MAX_POINTS} data points")
 
 
-def _problem(metric: GuestMetric) -> str:
-    if len(metric.name) > MAX_METRIC_NAME_CHARS or not _NAME.fullmatch(metric.name):
-        return "is not a valid name for a metric"
-    if metric.kind is None:
-        return "is not a gauge, a sum or a histogram with explicit bounds"
-    if metric.kind != "gauge" and metric.temporality not in (DELTA, CUMULATIVE):
-        return "has no aggregation temporality"
-    return ""
+def _present(texts: Texts) -> Pairs:
+    return [(key, text) for key, text in texts.items() if text]
 
 
-def _problem_of_point(metric: GuestMetric, point: GuestPoint) -> str:
-    if not math.isfinite(point.value):
+def _counted(pairs: Pairs, dropped: int, max_count: int, max_bytes: int) -> dict[str, str]:
+    """Return attributes as `limit_attributes` does, with the number of all that were dropped."""
+    texts, more = limit_attributes(pairs, max_count, max_bytes)
+    if dropped + more:
+        texts["otel.dropped_attributes_count"] = str(dropped + more)
+    return texts
+
+
+def _problem_of_point(
+    kind: MetricKind | None, value: float, bounds: Sequence[float], counts: Sequence[int]
+) -> str:
+    if not math.isfinite(value):
         return "has a value that is not finite"
-    if metric.kind == "counter" and point.value < 0:
+    if kind == "counter" and value < 0:
         return "is monotonic and has a negative value"
-    if metric.kind != "histogram":
+    if kind != "histogram":
         return ""
-    bounds = point.bounds
     if len(bounds) > MAX_BOUNDS:
         return f"has more than {MAX_BOUNDS} bounds"
-    if len(point.counts) != len(bounds) + 1 or min(point.counts) < 0:
+    if len(counts) != len(bounds) + 1 or min(counts) < 0:
         return "has other bucket counts than bounds"
-    if max(point.counts) > MAX_COUNT:
+    if max(counts) > MAX_COUNT:
         return "has a bucket count above 2^53"
     if not all(map(math.isfinite, bounds)) or any(a >= b for a, b in pairwise(bounds)):
         return "has bounds that do not increase"
@@ -420,8 +443,6 @@ class CumulativeValues:
         )
 
 
-Signal = Literal["logs", "traces", "metrics"]
-Item = GuestRecord | GuestSpan | GuestMetric
 SIGNALS: dict[str, Signal] = {
     "/v1/logs": "logs",
     "/v1/traces": "traces",

@@ -68,7 +68,8 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
         replacements = [_replacement(item, user_file.parent) for item in work_document.get("Replace") or []]
     modules = [path for path in map(Path, dict.fromkeys(map(os.path.normpath, modules))) if path != LIBRARY]
     newest = max(versions, key=lambda version: tuple(map(int, re.findall(r"\d+", version))))
-    text = _text(newest, [*modules, LIBRARY], replacements)
+    uses = [f"use {json.dumps(str(path), ensure_ascii=False)}" for path in (*modules, LIBRARY)]
+    text = "\n".join([_MARK, "", f"go {newest}", "", *uses, *replacements, ""])
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
@@ -76,15 +77,14 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     vendor = folder if (folder / _VENDOR_LIST).is_file() else None  # Otherwise, Go would not use it.
     if user_file is None:
         _write_user_file(module / "go.work", text if vendor is None else None)
-    root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
     return Workspace(
         file,
         module,
         modules=tuple(modules),
         user_file=user_file,
         vendor=vendor,
-        root=root,
-        downloads=downloads,
+        root=Path(settings["GOROOT"]),
+        downloads=Path(settings["GOMODCACHE"]),
     )
 
 
@@ -112,11 +112,6 @@ def _replacement(item: dict[str, dict[str, str]], around: Path) -> str:
     if not new.get("Version"):
         target = json.dumps(os.path.normpath(around / target))
     return f"replace {old['Path']} {old.get('Version', '')} => {target} {new.get('Version', '')}".rstrip()
-
-
-def _text(version: str, modules: Sequence[Path], replacements: Sequence[str]) -> str:
-    uses = [f"use {json.dumps(str(path), ensure_ascii=False)}" for path in modules]
-    return "\n".join([_MARK, "", f"go {version}", "", *uses, *replacements, ""])
 
 
 def _is_written_by_svc(file: Path) -> bool:

@@ -6,7 +6,6 @@ locked.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -33,27 +32,6 @@ class ComponentRefused(Exception):
         self.timed_out = timed_out
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSpec:
-    """A component to make: `code` is its bundled main module, `None` for that of the dev loader.
-
-    `heap` is the maximum of objects, in MiB.
-    """
-
-    toolchain: Toolchain
-    code: str | None
-    _: KW_ONLY
-    cache_folder: Path
-    report: Callable[[str], None]
-    activity: str
-    heap: int
-    limit: float = LIMIT_SECONDS
-
-    @property
-    def world(self) -> str:
-        return "loader" if self.code is None else "service"
-
-
 def cached_component(folder: Path) -> Path | None:
     """Return the component cached in a folder; its name is its sha256 (hex). A corrupt one does not count."""
     return next((each for each in folder.glob("*.wasm") if _is_whole(each, each.stat().st_mtime_ns)), None)
@@ -64,52 +42,73 @@ def _is_whole(component: Path, _modified_ns: int) -> bool:
     return content_digest(component) == component.stem
 
 
-async def component(spec: SnapshotSpec) -> tuple[Path, str]:
-    """Return the component and the output of its creation; a cached one has none.
+async def component(
+    toolchain: Toolchain,
+    code: str | None,
+    folder: Path,
+    *,
+    report: Callable[[str], None],
+    activity: str,
+    heap: int,
+    limit: float = LIMIT_SECONDS,
+) -> tuple[Path, str]:
+    """Return a component as `make_component` does; one that is cached in the folder has no output.
 
-    Raises `ComponentRefused`.
+    `activity` describes the work in progress messages.
     """
-    if cached := cached_component(spec.cache_folder):
+    if cached := cached_component(folder):
         return cached, ""
-    spec.cache_folder.mkdir(parents=True, exist_ok=True)
-    async with locked(spec.cache_folder / "lock", spec.report, spec.activity):
-        if cached := cached_component(spec.cache_folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    async with locked(folder / "lock", report, activity):
+        if cached := cached_component(folder):
             return cached, ""
-        spec.report(f"{spec.activity} …")
-        return await make_component(spec)
+        report(f"{activity} …")
+        return await make_component(toolchain, code, folder, report=report, heap=heap, limit=limit)
 
 
-async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
-    """Make a component even if it is cached. Raises `BuildFailed` and `ComponentRefused`."""
-    spec.cache_folder.mkdir(parents=True, exist_ok=True)
-    with temporary_folder("making-", spec.cache_folder) as folder:
-        module = folder / MODULES[spec.world]
-        if spec.code is not None:
-            module.write_text(spec.code, encoding="utf-8")
+async def make_component(
+    toolchain: Toolchain,
+    code: str | None,
+    folder: Path,
+    *,
+    report: Callable[[str], None],
+    heap: int,
+    limit: float = LIMIT_SECONDS,
+) -> tuple[Path, str]:
+    """Make a component in a folder; return it, and the output of its creation.
+
+    `code` is its bundled main module, `None` for that of the dev loader. `heap` is the maximum of objects, in
+    MiB. Raises `BuildFailed` and `ComponentRefused`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    world = "loader" if code is None else "service"
+    with temporary_folder("making-", folder) as temporary:
+        module = temporary / MODULES[world]
+        if code is not None:
+            module.write_text(code, encoding="utf-8")
         else:
-            code, output = await bundle_glue(spec.toolchain, "loader.js", "esm", module)
-            if code != 0:
+            status, output = await bundle_glue(toolchain, "loader.js", "esm", module)
+            if status != 0:
                 raise ComponentRefused(output)
         output_file = module.with_suffix(".wasm")
-        toolchain = spec.toolchain
-        template = await _template(toolchain, spec.world, spec.report)
-        arguments = map(str, (template, module, output_file, spec.heap))
+        template = await _template(toolchain, world, report)
+        arguments = map(str, (template, module, output_file, heap))
         command = [toolchain.node, toolchain.script("component.mjs"), *arguments]
         try:
-            async with asyncio.timeout(spec.limit):
-                code, output = await run(command, module.parent, nice=True)
+            async with asyncio.timeout(limit):
+                status, output = await run(command, module.parent, nice=True)
         except TimeoutError as error:
             raise ComponentRefused("", timed_out=True) from error
-        if code < 0:
+        if status < 0:
             raise BuildFailed(
-                f"the build of the component was ended by signal {-code}",
+                f"the build of the component was ended by signal {-status}",
                 "Check the free memory of this machine: a large module needs up to 4 GB.",
                 output=output,
             )
-        if code != 0 or not output_file.exists():
+        if status != 0 or not output_file.exists():
             raise ComponentRefused(output)
         digest = await asyncio.to_thread(content_digest, output_file)
-        return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
+        return output_file.replace(folder / f"{digest}.wasm"), output
 
 
 async def bundle_glue(toolchain: Toolchain, name: str, form: str, target: Path) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -23,7 +23,7 @@ from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, code_frame
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
-from lanes.js.component import LIMIT_SECONDS, ComponentRefused, SnapshotSpec, component, make_component
+from lanes.js.component import LIMIT_SECONDS, ComponentRefused, component, make_component
 from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, programs, tools
 from lanes.prebuilt_component import build_or_take
 from lanes.process import LineProgram, OutputLines, Tail
@@ -325,24 +325,15 @@ class JsLane:
         """Return the component of a bundle, cached by its content unless that is a dev build's."""
         name = request.resource.name
         heap = request.resource.memory_limit_mb // HEAP_DIVISOR
+        make: Callable[..., Awaitable[tuple[Path, str]]] = make_component
+        folder = request.cache / "components"
         if request.loader is None:
-            make, key = component, sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
-            cache_folder = request.cache / "js" / key
-        else:
-            make, cache_folder = make_component, request.cache / "components"
-        activity = f"making the component of {name}"
+            make = partial(component, activity=f"making the component of {name}")
+            folder = request.cache / "js" / sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
         mapping = SourceMap.parse(source_map)
         try:
             path, output = await make(
-                SnapshotSpec(
-                    toolchain,
-                    code,
-                    cache_folder=cache_folder,
-                    report=request.report,
-                    activity=activity,
-                    heap=heap,
-                    limit=self._limit,
-                )
+                toolchain, code, folder, report=request.report, heap=heap, limit=self._limit
             )
         except ComponentRefused as error:
             if error.timed_out:
@@ -363,15 +354,10 @@ async def _template(toolchain: Toolchain, report: Callable[[str], None]) -> Path
     """
     path = toolchain.folder / "component.zst"
     if not path.exists():
-        spec = SnapshotSpec(
-            toolchain,
-            _EMPTY,
-            cache_folder=toolchain.folder / "component",
-            report=report,
-            activity="preparing the js toolchain",
-            heap=DEFAULT_HEAP,
+        folder, activity = toolchain.folder / "component", "preparing the js toolchain"
+        empty, _ = await component(
+            toolchain, _EMPTY, folder, report=report, activity=activity, heap=DEFAULT_HEAP
         )
-        empty, _ = await component(spec)
         write_atomic(path, await asyncio.to_thread(lambda: compress(empty.read_bytes())))
     return path
 
@@ -380,9 +366,7 @@ async def _loader(toolchain: Toolchain, heap: int, report: Callable[[str], None]
     """Return the loader component for a heap; the first use of a toolchain makes it."""
     folder, activity = toolchain.folder / f"loader-{heap}", "making the js dev loader, once"
     try:
-        path, _ = await component(
-            SnapshotSpec(toolchain, None, cache_folder=folder, report=report, activity=activity, heap=heap)
-        )
+        path, _ = await component(toolchain, None, folder, report=report, activity=activity, heap=heap)
     except ComponentRefused as error:
         raise BuildFailed("cannot make the js dev loader", toolchain.repair, output=error.output) from error
     return path

@@ -71,11 +71,11 @@ class StaticLane:
         _check_output(output, request)
         if request.resource.build is None and request.mode == "dev":
             with suppress(OSError):
-                found = await asyncio.to_thread(walk, output)
-                for note in (note for note in found.notes if note not in self._noted):
+                files, notes = await asyncio.to_thread(walk, output)
+                for note in (note for note in notes if note not in self._noted):
                     request.report(note)
-                self._noted.update(found.notes)
-                return FolderArtifact(output, tuple(_check_rules(found.files, request).items()))
+                self._noted.update(notes)
+                return FolderArtifact(output, tuple(_check_rules(files, request).items()))
             return FolderArtifact(output)
         brotli, gzip = _QUALITY[request.mode]
         sources = request.root if request.resource.build is not None else None

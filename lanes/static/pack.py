@@ -37,19 +37,12 @@ from engine.static_files.bundle import (
 from engine.static_files.content_type import compressible, content_type
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """Files by their path in the bundle (POSIX separators), and the skipped ones.
+def walk(root: Path) -> tuple[dict[str, Path], list[str]]:
+    """Return the real path of each file below `root` to serve, by its path in the bundle (POSIX separators).
 
-    `files` has real paths. `notes` are lines for the user about skipped files that may be missed.
+    Also return notes for the user about skipped files that may be missed. Raises OSError if a folder cannot
+    be read.
     """
-
-    files: dict[str, Path]
-    notes: tuple[str, ...]
-
-
-def walk(root: Path) -> FoundFile:
-    """Find all files below `root` to serve. Raises OSError if a folder cannot be read."""
     real_root = Path(os.path.realpath(root))
     files: dict[str, Path] = {}
     notes: list[str] = []
@@ -81,7 +74,7 @@ def walk(root: Path) -> FoundFile:
                     files[name] = path
                 else:
                     notes.append(f"left out {name}: neither a file nor a folder")
-    return FoundFile(files, tuple(sorted(notes)))
+    return files, sorted(notes)
 
 
 def _refusal(link: Path, real_root: Path) -> str:
@@ -248,20 +241,18 @@ async def pack(root: Path, packing: Packing) -> StaticBundle:
 
 
 async def _pack(root: Path, packing: Packing) -> StaticBundle:
-    content = await asyncio.to_thread(walk, root)
-    for note in content.notes:
+    paths, notes = await asyncio.to_thread(walk, root)
+    for note in notes:
         packing.report(note)
-    sizes = await asyncio.to_thread(
-        lambda: {name: path.stat().st_size for name, path in content.files.items()}
-    )
+    sizes = await asyncio.to_thread(lambda: {name: path.stat().st_size for name, path in paths.items()})
     for name in [name for name, size in sizes.items() if size > _LARGE]:
         packing.report(f"{name} has {sizes[name] >> 20} MiB: files of that size make builds and deploys slow")
     store = await asyncio.to_thread(BlobStore, packing.cache / "static", verify=packing.verify)
-    hashed = await asyncio.to_thread(_fingerprinted, content.files, root, packing.sources)
+    hashed = await asyncio.to_thread(_fingerprinted, paths, root, packing.sources)
     loop = asyncio.get_running_loop()
     jobs = {
         loop.run_in_executor(packing.workers, _image_file, store, name, path, packing, name in hashed): name
-        for name, path in content.files.items()
+        for name, path in paths.items()
     }
     pending, pause = set(jobs), _PROGRESS_SECS
     try:

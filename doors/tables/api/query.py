@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
+from doors.tables.guest.authorizer import WRITES, GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, name_references, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
@@ -82,6 +82,22 @@ _READING_PRAGMAS = """
 _READ_ONLY_PRAGMAS = frozenset(_READING_PRAGMAS.split())
 """Pragmas that only read, with any argument."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
+_TRANSACTION = (
+    "each statement is already a transaction",
+    "Put changes that belong together into one statement or one migration (`tables/*.sql`).",
+)
+_FILE = "other files cannot be attached", "Use `svc tables import` to copy the tables of another file."
+_OTHER = (
+    "this kind of statement cannot be run here",
+    "Use `svc tables create`, `alter`, `index` and `drop` to change the schema.",
+)
+_REFUSED = {
+    apsw.SQLITE_TRANSACTION: _TRANSACTION,
+    apsw.SQLITE_SAVEPOINT: _TRANSACTION,
+    apsw.SQLITE_ATTACH: _FILE,
+    apsw.SQLITE_DETACH: _FILE,
+}
+"""Detail and hint of the problem with an action."""
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
 
 
@@ -167,7 +183,7 @@ def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, ty
         if problem.code == "more-than-one-statement":
             problem.hint = "Run them one by one, or together as a migration with `svc tables migrate`."
         if problem.code == "not-allowed" and authorizer.refusal is None:
-            raise _kind_refused() from problem
+            raise GuestProblem("not-allowed", *_OTHER) from problem
         raise
 
 
@@ -254,20 +270,8 @@ class _OwnerAuthorizer(GuestAuthorizer):
                 f"PRAGMA {first} cannot be used here",
                 f"svc manages the settings of the database. {available}",
             )
-        if action in TRANSACTIONS:
-            return GuestProblem(
-                "not-allowed",
-                "each statement is already a transaction",
-                "Put changes that belong together into one statement or one migration (`tables/*.sql`).",
-            )
-        if action in FILES:
-            return GuestProblem(
-                "not-allowed",
-                "other files cannot be attached",
-                "Use `svc tables import` to copy the tables of another file.",
-            )
         if action not in WRITES or first.lower().startswith("sqlite_"):
-            return _kind_refused()
+            return GuestProblem("not-allowed", *_REFUSED.get(action, _OTHER))
         if not self.writes:
             return _reads_only()
         if first.lower().startswith("_svc"):
@@ -281,12 +285,4 @@ def _reads_only() -> GuestProblem:
         "writes-in-query",
         "the statement writes, but the request only reads",
         'Pass `--write` to `svc tables query`, "write": true to the API, or `--allow-writes` to `svc mcp`.',
-    )
-
-
-def _kind_refused() -> GuestProblem:
-    return GuestProblem(
-        "not-allowed",
-        "this kind of statement cannot be run here",
-        "Use `svc tables create`, `alter`, `index` and `drop` to change the schema.",
     )

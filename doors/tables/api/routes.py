@@ -358,7 +358,12 @@ def blueprint(projects: Projects) -> Routes:
     async def schema(project: str, data: Changes) -> TableList:
         """Change the schema in one transaction and return all tables; needs the role owner."""
         folder = require_data_dir(projects, project, "owner")
-        return await _write(folder, lambda connection: _change(connection, data), "schema")
+
+        def work(connection: Connection) -> TableList:
+            change.apply(connection, data.changes)
+            return list_tables(connection)
+
+        return await _write(folder, work, "schema")
 
     @routes.post("/v1/projects/<project>/sql")
     @document_response(Result)
@@ -434,8 +439,3 @@ async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
 async def _write(data: Path, work: Callable[[Connection], _T], by: str) -> _T:
     opened = open_for_writing(data, origin=Origin(by, user=principal().name))
     return await run_with_connection(data, opened, work)
-
-
-def _change(connection: Connection, changes: Changes) -> TableList:
-    change.apply(connection, changes.changes)
-    return list_tables(connection)

@@ -89,7 +89,14 @@ def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
     tables = tuple(_part(connection, table) for table in selected if table.kind == "table")
     virtual, skipped = _virtual(connection, {table.name: table for table in selected})
     internal = _internal_parts(connection, [table.name for table in selected] if names else None)
-    return Contents(internal, tables, virtual, _dependent_sql(connection, folded_names), skipped)
+    others = rows(
+        connection,
+        "SELECT name, tbl_name, sql FROM sqlite_schema"
+        " WHERE type IN ('index', 'view', 'trigger') AND sql IS NOT NULL"
+        " ORDER BY CASE type WHEN 'index' THEN 0 WHEN 'view' THEN 1 ELSE 2 END, name",
+    )
+    dependents = (sql for name, of, sql in others if fold(of) in folded_names and not reserved(name))
+    return Contents(internal, tables, virtual, tuple(dependents), skipped)
 
 
 def _part(connection: Connection, table: Table) -> Part:
@@ -97,7 +104,7 @@ def _part(connection: Connection, table: Table) -> Part:
     sql = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ? AND upper(type) = 'INTEGER'"
     is_column = len(table.key) == 1 and scalar(connection, sql, table.name, table.key[0])
     order = number or ", ".join(map(quoted, table.key))
-    columns = tuple(column.name for column in table.columns if not column.generated)
+    columns = tuple(column.name for column in table.stored)
     return Part(
         table.name,
         _sql(connection, table.name),
@@ -154,16 +161,6 @@ def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tup
     return tuple(parts)
 
 
-def _dependent_sql(connection: Connection, folded_names: set[str]) -> tuple[str, ...]:
-    items = rows(
-        connection,
-        "SELECT name, tbl_name, sql FROM sqlite_schema"
-        " WHERE type IN ('index', 'view', 'trigger') AND sql IS NOT NULL"
-        " ORDER BY CASE type WHEN 'index' THEN 0 WHEN 'view' THEN 1 ELSE 2 END, name",
-    )
-    return tuple(sql for name, table, sql in items if fold(table) in folded_names and not reserved(name))
-
-
 def copy(
     source: Connection, target: Connection, contents: Contents, error_prefix: str
 ) -> Iterator[FileProgress]:
@@ -179,7 +176,12 @@ def copy(
     for sql in contents.dependents:
         _create(target, sql)
     for part in contents.internal:
-        _copy_internal(source, target, part)
+        if part.name != NOTES and migrations.applied(target):
+            continue  # The target has a record of migrations.
+        target.execute(notes.CREATE_NOTES if part.name == NOTES else migrations.TABLE)
+        values = ", ".join("?" * len(part.columns))
+        insert = f"INSERT OR REPLACE INTO {part.name} ({part.names(number=False)}) VALUES ({values})"
+        target.executemany(insert, rows(source, part.select(number=False)))
     yield FileProgress(copied, skipped=contents.skipped)
 
 
@@ -225,13 +227,3 @@ def _copy_rows(source: Connection, target: Connection, part: Part, error_prefix:
         ) from None
     except SqliteError as error:
         raise wrap_error(error, error_prefix) from error
-
-
-def _copy_internal(source: Connection, target: Connection, part: Part) -> None:
-    """Copy notes, and the record of migrations if the target lacks it."""
-    if part.name != NOTES and migrations.applied(target):
-        return
-    target.execute(notes.CREATE_NOTES if part.name == NOTES else migrations.TABLE)
-    names = part.names(number=False)
-    insert = f"INSERT OR REPLACE INTO {part.name} ({names}) VALUES ({', '.join('?' * len(part.columns))})"
-    target.executemany(insert, rows(source, part.select(number=False)))

@@ -98,7 +98,7 @@ def _snapshot(connection: Connection, stopped: Callable[[], bool]) -> Iterator[N
 
 def _rows_text(connection: Connection, format: Format, view: GridQuery) -> Iterator[str]:
     table = find(read(connection), view.table)
-    columns = [column for column in table.columns if not column.generated]
+    columns = table.stored
     if not columns:
         raise TablesError(
             f"{table.kind} {table.name} has no columns to export",

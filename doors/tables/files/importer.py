@@ -59,7 +59,14 @@ def load_rows(
     error_prefix = f"nothing was imported into {table.name}"
     total = source.seek(0, 2)
     source.seek(0)
-    columns, records = _records(source, format, table)
+    columns = table.stored
+    if format == "csv":
+        lines = FileLines(source)
+        names, cells = csv_file.read(lines)
+        columns = tuple(_column(table, name, 1) for name in names)
+        records = _from_csv(lines, cells, table, columns)
+    else:
+        records = _from_json(source, format, table, columns)
     with _staging_table(connection, len(columns), error_prefix):
         count, last = 0, 0
         insert = f"INSERT INTO {_STAGING} VALUES ({', '.join('?' * (len(columns) + 1))})"
@@ -78,21 +85,6 @@ def load_rows(
     yield FileProgress(count, total, total, table.name)
 
 
-def writable(table: Table) -> list[Column]:
-    """Return the columns that can be written. Files have these columns."""
-    return [column for column in table.columns if not column.generated]
-
-
-def _records(source: BinaryIO, format: Format, table: Table) -> tuple[list[Column], Iterator[Record]]:
-    if format == "csv":
-        lines = FileLines(source)
-        names, cells = csv_file.read(lines)
-        columns = [_column(table, name, 1) for name in names]
-        return columns, _from_csv(lines, cells, table, columns)
-    columns = writable(table)
-    return columns, _from_json(source, format, table, columns)
-
-
 def _column(table: Table, name: str, line: int) -> Column:
     for column in table.columns:
         if fold(column.name) == fold(name):
@@ -102,7 +94,7 @@ def _column(table: Table, name: str, line: int) -> Column:
                     "Leave it out of the file.",
                 )
             return column
-    names = ", ".join(column.name for column in writable(table))
+    names = ", ".join(column.name for column in table.stored)
     raise TablesError(
         f"line {line}: table {table.name} has no column {name}",
         f"Available: {names}. Rename it in the file, or add the column first.",

@@ -20,11 +20,10 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _MINIFY = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\n\r]+')
 
 
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < 100 else float(digits)
-
-
-_scan = json.JSONDecoder(parse_constant=refuse_constant, parse_int=_integer).scan_once  # type: ignore[attr-defined]
+_scan = json.JSONDecoder(  # type: ignore[attr-defined]
+    parse_constant=refuse_constant,
+    parse_int=lambda digits: int(digits) if len(digits) < 100 else float(digits),
+).scan_once
 
 
 def minified(text: str) -> str:

@@ -168,8 +168,7 @@ def _columns(connection: Connection) -> list[tuple[str, str, bool]]:
         (table.name, column.name, column.primary_key)
         for table in read(connection).values()
         if table.kind == "table"
-        for column in table.columns
-        if not column.generated
+        for column in table.stored
     ]
 
 

@@ -98,7 +98,15 @@ def _condition(table: Table, grid_filter: FilterBy) -> tuple[str, Sequence[Value
         case "contains" | "starts":
             pattern = _pattern(_text(grid_filter), anywhere=grid_filter.op == "contains")
             return f"{name} LIKE ? ESCAPE '\\'", (pattern,)
-    value, type = _value(table, column, grid_filter), TYPES[column.type]
+    type = TYPES[column.type]
+    try:
+        value = stored(grid_filter.value, table, column, "")
+    except ValueError as error:
+        raise TablesError(
+            f"the filter of column {column.name}: {grid_filter.value!r} {error}",
+            f"{column.name} is {column.type}; compare it with a value of that type, or use contains.",
+            code="filter",
+        ) from None
     with suppress(ValueError):
         if type.form == "format" and not table.strict and type.parse(str(value)) == value:
             # Other programs store times in other forms, such as 2026-01-02 03:04:05, which are shown in this.
@@ -106,17 +114,6 @@ def _condition(table: Table, grid_filter: FilterBy) -> tuple[str, Sequence[Value
             name = f"iif(typeof({name}) = 'text', ifnull({same_form}, {name}), {name})"
     op = {"=": "IS", "!=": "IS NOT"}.get(grid_filter.op, grid_filter.op)
     return f"{name} {op} ?", (value,)
-
-
-def _value(table: Table, column: Column, grid_filter: FilterBy) -> Value:
-    try:
-        return stored(grid_filter.value, table, column, "")
-    except ValueError as error:
-        raise TablesError(
-            f"the filter of column {column.name}: {grid_filter.value!r} {error}",
-            f"{column.name} is {column.type}; compare it with a value of that type, or use contains.",
-            code="filter",
-        ) from None
 
 
 def _text(grid_filter: FilterBy) -> str:

@@ -22,8 +22,23 @@ _QUICK_WORK = 16
 """Work of the calls of a statement on the event loop."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
-TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
-FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+_TRANSACTION = (
+    "guests cannot begin or end transactions; a batch is one transaction",
+    "Every request is one transaction. Send statements that belong together to /v1/batch: batch in the guest"
+    " libraries.",
+)
+_FILE = "guests cannot use ATTACH and DETACH", "A resource can use only the tables of its own project."
+_SCHEMA = (
+    "guests cannot change the schema; use migrations (tables/*.sql)",
+    "Change tables with migrations (tables/*.sql) or `svc tables`.",
+)
+_REFUSED = {
+    apsw.SQLITE_TRANSACTION: _TRANSACTION,
+    apsw.SQLITE_SAVEPOINT: _TRANSACTION,
+    apsw.SQLITE_ATTACH: _FILE,
+    apsw.SQLITE_DETACH: _FILE,
+}
+"""Detail and hint of the problem with an action. All others change the schema."""
 
 
 class GuestAuthorizer:
@@ -100,26 +115,13 @@ class GuestAuthorizer:
             return self._function(second.lower())
         if action in WRITES:
             if first.lower().startswith(("sqlite_", introspection.SCHEMA_TABLE)):
-                return _schema()
+                return GuestProblem("not-allowed", *_SCHEMA)
             if not self.writes:
                 return writes_in_query()
             return _hidden(first)
         if action == apsw.SQLITE_PRAGMA:
             return self._pragma(first.lower(), second)
-        if action in TRANSACTIONS:
-            return GuestProblem(
-                "not-allowed",
-                "guests cannot begin or end transactions; a batch is one transaction",
-                "Every request is one transaction. Send statements that belong together to /v1/batch: batch"
-                " in the guest libraries.",
-            )
-        if action in FILES:
-            return GuestProblem(
-                "not-allowed",
-                "guests cannot use ATTACH and DETACH",
-                "A resource can use only the tables of its own project.",
-            )
-        return _schema()
+        return GuestProblem("not-allowed", *_REFUSED.get(action, _SCHEMA))
 
     def _pragma(self, name: str, argument: str) -> GuestProblem | None:
         if name in introspection.PRAGMAS and argument:
@@ -154,14 +156,6 @@ def _hidden(table: str) -> GuestProblem | None:
             "Use sqlite_schema, or `svc tables list` and `svc tables show`, to see the tables.",
         )
     return None
-
-
-def _schema() -> GuestProblem:
-    return GuestProblem(
-        "not-allowed",
-        "guests cannot change the schema; use migrations (tables/*.sql)",
-        "Change tables with migrations (tables/*.sql) or `svc tables`.",
-    )
 
 
 def writes_in_query() -> GuestProblem:

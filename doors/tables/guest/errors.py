@@ -46,7 +46,13 @@ def to_problem(
                 "sql-error", "the result has text that is not UTF-8", "Read it as a blob: CAST(… AS blob)."
             )
         case UnicodeEncodeError():
-            return _not_unicode(sql, params)
+            if surrogate := _SURROGATE.search(sql):
+                detail = "the SQL has half of a surrogate pair"
+                return GuestProblem("sql-error", detail, position=surrogate.start() + 1)
+            parameter = _first_parameter(
+                params, lambda value: isinstance(value, str) and _SURROGATE.search(value) is not None
+            )
+            return GuestProblem("bad-parameters", f"{parameter} has half of a surrogate pair")
         case OverflowError():
             parameter = _first_parameter(
                 params, lambda value: isinstance(value, int) and value not in INTEGERS
@@ -105,17 +111,6 @@ def _remedy(kind: str, message: str) -> str:
             " 2026-01-02T03:04:05.678Z, a json column JSON."
         )
     return ""
-
-
-def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:
-    if surrogate := _SURROGATE.search(sql):
-        return GuestProblem(
-            "sql-error", "the SQL has half of a surrogate pair", position=surrogate.start() + 1
-        )
-    parameter = _first_parameter(
-        params, lambda value: isinstance(value, str) and _SURROGATE.search(value) is not None
-    )
-    return GuestProblem("bad-parameters", f"{parameter} has half of a surrogate pair")
 
 
 def _first_parameter(

@@ -158,15 +158,9 @@ class Writer:
                 self._deferred += deferred
                 self._bytes += sum(work.request.size for work in deferred)
             answered = [work for work in group if work.answer is not None]
-            self._deliver(answered)
-
-    def _deliver(self, group: Sequence[_QueuedWrite]) -> None:
-        """Resolve the futures, with one callback per event loop."""
-        for loop in {work.loop for work in group}:
-            try:
-                loop.call_soon_threadsafe(self._resolve, [work for work in group if work.loop is loop])
-            except RuntimeError:
-                continue  # The loop is closed, so the future has no reader.
+            for loop in {work.loop for work in answered}:
+                with suppress(RuntimeError):  # The loop is closed, so the future has no reader.
+                    loop.call_soon_threadsafe(self._resolve, [each for each in answered if each.loop is loop])
 
     def _resolve(self, group: Sequence[_QueuedWrite]) -> None:
         for work in group:

@@ -84,7 +84,8 @@ class Entry:
         if not self.complete:
             head["complete"] = False
         body = b"".join(_encode_parts(self.parts))
-        return _encode_head(head).encode() + b"\n" + _packed(body)
+        packed = _PLAIN + body if len(body) <= _COMPRESSED_FROM else _ZLIB + zlib.compress(body, 1)
+        return _encode_head(head).encode() + b"\n" + packed
 
     @classmethod
     def decode(cls, content: bytes) -> "Entry":
@@ -100,12 +101,6 @@ class Entry:
             return cls(parts=tuple(_decode_parts(raw)), origins=origins, **head)
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise CannotApply("an entry of the log is corrupt") from error
-
-
-def _packed(body: bytes) -> bytes:
-    if len(body) <= _COMPRESSED_FROM:
-        return _PLAIN + body
-    return _ZLIB + zlib.compress(body, 1)
 
 
 def _encode_parts(parts: Sequence[Part]) -> Iterator[bytes]:

@@ -158,7 +158,7 @@ def _cells(table: Table | None, values: Sequence[Any] | None, only: set[int] | N
     """Return the cells of values by column. Those of an unchanged column, or not of `only`, are left out."""
     if values is None:
         return None
-    columns = [each for each in table.columns if not each.generated] if table is not None else []
+    columns = table.stored if table is not None else ()
     row: Row = {}
     for index, value in enumerate(values):
         if value is apsw.no_change or (only is not None and index not in only):
@@ -302,7 +302,7 @@ def _changes(
     column: str,
 ) -> Iterator[RowWrite]:
     """Yield the changes of a changeset, or only those of one row of a table, or of its column."""
-    names = [each.name for each in found.columns if not each.generated] if found is not None else []
+    names = [each.name for each in found.stored] if found is not None else []
     places = [names.index(each) for each in found.key] if found is not None else []
     needles = [found.name.encode(), *map(_in_changeset, values)] if found is not None else []
     if not all(needle in part for needle in needles):
@@ -481,10 +481,8 @@ class Reverted:
 
 def _fits(then: Table, now: Table | None) -> bool:
     """Return whether changes of a table can be applied now: columns may have been added at its end."""
-    names, current = (
-        [each.name for each in table.columns if not each.generated] if table is not None else []
-        for table in (then, now)
-    )
+    names = [each.name for each in then.stored]
+    current = [each.name for each in now.stored] if now is not None else []
     return now is not None and current[: len(names)] == names and now.key == then.key
 
 

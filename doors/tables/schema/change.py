@@ -647,8 +647,17 @@ def _without(definition: Definition, keyword: str, columns: tuple[str, ...] | No
 
 def check_name(name: str, subject: str) -> None:
     """Validate a name. Raises `TablesError` with a message that begins with `what`, such as "a table"."""
-    reason = _invalid_reason(name)
-    if reason:
+    invisible = (
+        each for each in name if unicodedata.category(each) in _INVISIBLE or each in _DIRECTION_MARKS
+    )
+    reasons = {
+        "it is empty": not name,
+        f"it is longer than {MAX_NAME_LENGTH} characters": len(name) > MAX_NAME_LENGTH,
+        "it begins or ends with a space": name != name.strip(),
+        "it has an invisible character": any(invisible),
+        "names that begin with sqlite_ or _svc are reserved": reserved(name),
+    }
+    if reason := next((text for text, is_so in reasons.items() if is_so), ""):
         raise TablesError(
             f"{subject} cannot be named {name!r}: {reason}",
             "Use letters of any script; spaces inside are allowed.",
@@ -662,17 +671,3 @@ def _check_column_name(name: str) -> None:
             f"a column cannot be named {name!r}: SQLite uses this name for the rowid",
             "Choose another name, such as id.",
         )
-
-
-def _invalid_reason(name: str) -> str:
-    if not name:
-        return "it is empty"
-    if len(name) > MAX_NAME_LENGTH:
-        return f"it is longer than {MAX_NAME_LENGTH} characters"
-    if name != name.strip():
-        return "it begins or ends with a space"
-    if any(unicodedata.category(letter) in _INVISIBLE or letter in _DIRECTION_MARKS for letter in name):
-        return "it has an invisible character"
-    if reserved(name):
-        return "names that begin with sqlite_ or _svc are reserved"
-    return ""

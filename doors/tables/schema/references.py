@@ -70,7 +70,7 @@ def _broken_trigger(connection: Connection, tables: Mapping[str, Table]) -> str:
         if name not in tables:
             continue
         table = quoted(name)
-        names = [quoted(column.name) for column in tables[name].columns if not column.generated]
+        names = [quoted(column.name) for column in tables[name].stored]
         for sql in (
             f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {table}",
             f"UPDATE {table} SET {', '.join(f'{each} = {each}' for each in names)}",

@@ -67,6 +67,11 @@ class Table:
     without_rowid: bool = False
     rows: int | None = None
 
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that can be written. Files have these columns."""
+        return tuple(column for column in self.columns if not column.generated)
+
     def column(self, name: str) -> Column:
         """Return a column by its case-insensitive name. Raises `TablesError`."""
         for column in self.columns:

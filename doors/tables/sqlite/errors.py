@@ -34,6 +34,7 @@ Value = int | float | str | bytes | None
 """A value that SQLite stores."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_VIOLATIONS = "pragma foreign_key_check"
 INTEGERS = range(-(2**63), 2**63)
 
 
@@ -137,10 +138,18 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
         connection.execute("pragma foreign_keys = off")
         try:
             with atomic(connection):
-                before = _violations(connection)
+                try:
+                    before = set(connection.execute(_VIOLATIONS))
+                except SqlError:  # SQLite cannot check them: a parent is not unique.
+                    before = None
                 yield
                 if before is not None:
-                    _check_foreign_keys(connection, before, error_prefix)
+                    for violation in connection.execute(_VIOLATIONS):
+                        if violation not in before:
+                            table, row, parent, _ = violation
+                            problem = f"row {row} of table {table} would refer to a missing row of {parent}"
+                            hint = f"Change or delete the rows of {table} that refer to {parent} first."
+                            raise TablesError(f"{error_prefix}: {problem}", hint)
         finally:
             connection.execute(f"pragma foreign_keys = {enforced}")
     except (Error, UnicodeDecodeError) as error:
@@ -166,23 +175,6 @@ def limited_triggers(
             timeout, code = f"a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB", "too-large"
             hint = "Collect fewer values in the trigger."
         raise TablesError(f"{error_prefix}: {timeout}", hint, code=code) from None
-
-
-def _violations(connection: Connection) -> set[tuple[Any, ...]] | None:
-    """Return the violations of foreign keys; None if SQLite cannot check them: a parent is not unique."""
-    try:
-        return set(connection.execute("pragma foreign_key_check"))
-    except SqlError:
-        return None
-
-
-def _check_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], error_prefix: str) -> None:
-    for table, row, parent, index in connection.execute("pragma foreign_key_check"):
-        if (table, row, parent, index) not in before:
-            raise TablesError(
-                f"{error_prefix}: row {row} of table {table} would refer to a missing row of {parent}",
-                f"Change or delete the rows of {table} that refer to {parent} first.",
-            )
 
 
 @contextmanager

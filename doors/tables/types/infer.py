@@ -62,12 +62,13 @@ class _ColumnValues:
     def column(self) -> Column:
         """Return the column with the best type. A rising integer column named id is the primary key."""
         possible = [TYPES[name] for name in self.possible] if self.values else []
-        type = min(possible, key=self._rank, default=TEXT)
+        type = min(
+            possible,
+            key=lambda each: (self.is_json and each.form == "document", each.infer_rank),
+            default=TEXT,
+        )
         key = fold(self.name) == "id" and type.is_rowid and self.rising and not self.missing
         return Column(self.name, type.name, nullable=not key, primary_key=key)
-
-    def _rank(self, type: ColumnType) -> tuple[bool, int]:
-        return self.is_json and type.form == "document", type.infer_rank
 
 
 def _fits(text: str, type: ColumnType) -> bool:

@@ -72,7 +72,10 @@ def encode_rows(
     with one name, the object has the value of the last.
     """
     if converters:
-        rows = [_converted(row, converters) for row in rows]
+        rows = converted = [list(row) for row in rows]
+        for values in converted:
+            for index, convert in converters:
+                values[index] = convert(values[index])
     documents = rows if names is None else [dict(zip(names, row, strict=False)) for row in rows]
     return encode(documents)[1:-1]
 
@@ -85,13 +88,6 @@ def encode(document: Any) -> bytes:
         parts = _parts_of(_with_infinity(document), 0)
     # The escape of half a surrogate pair, which is all that UTF-8 lacks, is its escape in JSON, too.
     return unmarked("".join(parts)).encode(errors="backslashreplace")
-
-
-def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:
-    values = list(row)
-    for index, convert in converters:
-        values[index] = convert(values[index])
-    return values
 
 
 def _with_infinity(value: Any) -> Any:

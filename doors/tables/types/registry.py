@@ -105,11 +105,6 @@ def _document_json(value: Any) -> Any:
         return value
 
 
-def _blob_json(value: Any) -> Any:
-    """Return text as bytes, so that every string of a blob column is base64."""
-    return value.encode() if type(value) is str else value
-
-
 _NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 
 INTEGER = ColumnType(
@@ -166,7 +161,8 @@ BLOB = ColumnType(
     form="bytes",
     declared_as=("BLOB", "BYTEA", "BINARY"),
     parse=parse.blob,
-    to_json=_blob_json,
+    # Text as bytes, so that every string of a blob column is base64.
+    to_json=lambda value: value.encode() if type(value) is str else value,
     example="AQID",
     min_width=12,
 )

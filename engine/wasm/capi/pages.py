@@ -150,7 +150,6 @@ class WrittenPages:
 if TYPE_CHECKING:
     from engine.wasm.execution.host_memories import HostMemories, HostMemory, RetainedStacks
 
-_P, _SIZE = ctypes.c_void_p, ctypes.c_size_t
 _library = ctypes.PyDLL(LIBRARY)
 _error_new = declare(_library, "wasmtime_error_new", _P, ctypes.c_char_p)
 _set_creator = declare(_library, "wasmtime_config_host_memory_creator_set", None, _P, _P)

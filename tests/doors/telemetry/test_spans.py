@@ -97,6 +97,13 @@ def test_json_names_of_enums_and_events_are_read(telemetry: OpenTelemetry) -> No
     assert event.attributes == {"n": "2", "event.name": "retried", "span_id": "1" * 16}
 
 
+def test_dropped_attributes_of_an_event_are_counted(telemetry: OpenTelemetry) -> None:
+    event = {"name": "retried", "attributes": attributes(n="2"), "droppedAttributesCount": 3}
+    telemetry.post(spans(SPAN | {"events": [event]}), path="/v1/traces", trace=RequestTrace())
+    (entry,) = telemetry.logged
+    assert entry.attributes["otel.dropped_attributes_count"] == "3"
+
+
 @pytest.mark.parametrize(
     "broken", [{"spanId": ""}, {"spanId": "0" * 16}, {"name": 5}, {"status": []}, {"events": [3]}]
 )

@@ -13,7 +13,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
 from engine.wasm.binary.memory_image import split_memory
-from lanes.js.component import GLUE_MODULE, SnapshotSpec, component
+from lanes.js.component import GLUE_MODULE, component
 from lanes.js.lane import DEFAULT_HEAP, JsLane
 from lanes.js.toolchain import SCRIPTS, ensure, packages_folder
 from lanes.process import run
@@ -324,15 +324,10 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
 
     async def make() -> Path:
         toolchain = await ensure(sources.cache, print)
-        spec = SnapshotSpec(
-            toolchain,
-            text,
-            cache_folder=tmp_path / "ours",
-            report=print,
-            activity="making the component",
-            heap=DEFAULT_HEAP,
+        activity = "making the component"
+        ours, _ = await component(
+            toolchain, text, tmp_path / "ours", report=print, activity=activity, heap=DEFAULT_HEAP
         )
-        ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
         shutil.copyfile(toolchain.folder / "template-service" / GLUE_MODULE, complete / GLUE_MODULE)
         command = [toolchain.node, script, main.name, wit, "service", str(complete)]
