@@ -54,17 +54,14 @@ def input_digest(resource: Resource, root: Path) -> str:
         size += status.st_size
         if count >= MAX_FILES or size > MAX_BYTES:
             raise TooManyInputs(str(folder))
-        if served is None and _is_generated(path):
-            continue
+        if served is None:
+            with path.open("rb") as file:
+                if file.read(len(_WRITTEN)) == _WRITTEN:
+                    continue
         executable = bool(status.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
         digest.update(f"{name!r} {executable} {content_digest(path)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
-
-
-def _is_generated(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_WRITTEN)) == _WRITTEN
 
 
 def _files(folder: Path, root: Path, ignore: IgnoreRules | None, output: Path | None) -> Iterator[Path]:

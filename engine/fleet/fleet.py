@@ -149,7 +149,10 @@ class Fleet:
             raise
         self._bucket = bucket
         self.presence = Presence(bucket.connection, bucket.namespace, self.require_node().node)
-        self._spawn(self.presence.run(self._heartbeat), "heartbeats")
+        beats = self.presence.run(
+            lambda: {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
+        )
+        self._spawn(beats, "heartbeats")
         return bucket
 
     async def _enter(self, registry: Registry, stop: asyncio.Event) -> None:
@@ -236,9 +239,6 @@ class Fleet:
         # Otherwise this service would use the server of another node, which could not stop at once.
         starts = self._server is not None and not self._server.listening
         return None if starts else await self._connect(create=False)
-
-    def _heartbeat(self) -> dict[str, Any]:
-        return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
 
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
         """Store the keepers, which change when nodes join or are removed."""

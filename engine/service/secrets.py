@@ -126,7 +126,11 @@ class SecretStore:
     async def values(self, project: str, names: Set[str]) -> dict[str, str]:
         """Return the values of secrets by name, without those that are not set. Raises `SecretsKeyError`."""
         stored = _stored(await self._cells.get(KEY_PREFIX + project)) if names else {}
-        return {name: self._unsealed(project, name, stored[name]) for name in names & stored.keys()}
+        return {
+            name: value if isinstance(value, str) else self._key.unseal(_context(project, name), value)
+            for name, value in stored.items()
+            if name in names
+        }
 
     async def names(self, project: str) -> list[str]:
         return sorted(_stored(await self._cells.get(KEY_PREFIX + project)))
@@ -170,9 +174,6 @@ class SecretStore:
             )
             if not isinstance(answer, StaleRevision):
                 return
-
-    def _unsealed(self, project: str, name: str, value: _Value) -> str:
-        return value if isinstance(value, str) else self._key.unseal(_context(project, name), value)
 
 
 def _context(project: str, name: str) -> str:
