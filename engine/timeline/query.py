@@ -4,12 +4,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.door import Severity
+from engine.files.database_files import database_stamps
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
 from engine.timeline.record import SEVERITY_NUMBERS, Document, document, searchable
 from engine.timeline.recording import RecordedExchange
@@ -438,7 +439,7 @@ class TimelineFollower:
     def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
         self._path = path
         self._filter = record_filter
-        self._seen: list[tuple[int, ...]] = []
+        self._seen: list[tuple[int, int, int]] = []
         """Stamps of the files whose records were all read."""
         self.position = position
 
@@ -456,11 +457,7 @@ class TimelineFollower:
         return page or CursorPage(self.position, self.position, "[]", 0)
 
     def _read(self, read: Callable[[TimelineReader], _Page]) -> _Page | None:
-        stamps: list[tuple[int, ...]] = []
-        for each in (self._path, self._path.with_name(f"{self._path.name}-wal")):
-            with suppress(FileNotFoundError):  # Time and size of the two change with each record.
-                status = each.stat()
-                stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        stamps = database_stamps(self._path)
         if stamps == self._seen or (reader := open_reader(self._path)) is None:
             return None
         with closing(reader):
