@@ -159,10 +159,8 @@ class Builder:
         """Return a resource's lane. Raises `LaneMissing`."""
         lane = self._lanes.get(resource.lane)
         if lane is None:
-            raise LaneMissing(
-                f"the {resource.lane} lane is not part of this version of svc",
-                f"Resource {resource.name} can use one of: {', '.join(self._lanes)}.",
-            )
+            hint = f"Resource {resource.name} can use one of: {', '.join(self._lanes)}."
+            raise LaneMissing(f"the {resource.lane} lane is not part of this version of svc", hint)
         return lane
 
     async def remembered(self, resource: Resource, root: Path) -> Artifact | None:

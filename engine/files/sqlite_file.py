@@ -171,11 +171,7 @@ class WrittenFile(Generic[_File]):
     """The file of one writer: opened on use, and replaced by a new one if it is corrupt."""
 
     def __init__(
-        self,
-        path: Path,
-        kind: type[SqliteFile],
-        open_: Callable[[], _File],
-        warn: Callable[[SvcError], None],
+        self, path: Path, kind: type[SqliteFile], open_: Callable[[], _File], warn: Callable[[SvcError], None]
     ) -> None:
         """`kind` has the errors. `warn` is called when the file becomes unusable or is moved aside."""
         self._path, self._kind, self._open, self._warn = path, kind, open_, warn

@@ -169,9 +169,8 @@ def plan_resources(
     before = read(root / MANIFEST)
     project = parse(root, before)
     if taken := next((name for name in tables if name in project.resources), None):
-        raise EditRefused(
-            f"{MANIFEST} has a resource {taken} already", "Choose another name.", code="conflict"
-        )
+        hint = "Choose another name."
+        raise EditRefused(f"{MANIFEST} has a resource {taken} already", hint, code="conflict")
     content = with_tables(before, tables)
     try:
         edited = parse(root, content)
@@ -204,9 +203,8 @@ def write(edit: ManifestEdit) -> None:
     try:
         with locked_folder(path.parent):
             if read(edit.root / MANIFEST) != edit.before:
-                raise ManifestChanged(
-                    f"{MANIFEST} was changed by another program meanwhile", "Check the file, then try again."
-                )
+                hint = "Check the file, then try again."
+                raise ManifestChanged(f"{MANIFEST} was changed by another program meanwhile", hint)
             write_atomic(path, edit.after, sync=True, like=path.stat())
             sync_folder(path.parent)
     except OSError as error:
@@ -329,9 +327,8 @@ def _egress_after(resource: Resource, change: OriginChange) -> tuple[str, ...]:
         entries.remove(change.origin)
     elif change.origin not in entries:
         if not parses(parse_rule, change.origin):
-            raise EditRefused(
-                f'"{change.origin}" is not an origin', "Write https://HOST or http://HOST:PORT."
-            )
+            hint = "Write https://HOST or http://HOST:PORT."
+            raise EditRefused(f'"{change.origin}" is not an origin', hint)
         entries.append(change.origin)
     return tuple(entries)
 

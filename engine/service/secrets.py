@@ -97,9 +97,8 @@ class SecretsKey:
         try:
             content = key.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
         except InvalidTag as error:
-            raise SecretsKeyError(
-                f"the secret {name} is corrupt", "Set it again with `svc secret set`."
-            ) from error
+            hint = "Set it again with `svc secret set`."
+            raise SecretsKeyError(f"the secret {name} is corrupt", hint) from error
         return content.decode("utf-8", "surrogatepass")
 
 
@@ -144,15 +143,11 @@ class SecretStore:
     async def set(self, project: str, name: str, value: str) -> None:
         """Set a secret. Raises `SecretError`."""
         if not _NAME.fullmatch(name) or RESERVED.fullmatch(name):
-            raise SecretError(
-                f'invalid secret name "{name}"',
-                "Use letters, digits and _; names cannot start with a digit or SVC_.",
-            )
+            hint = "Use letters, digits and _; names cannot start with a digit or SVC_."
+            raise SecretError(f'invalid secret name "{name}"', hint)
         if len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES or "\0" in value:
-            raise SecretError(
-                f"the value of {name} contains a NUL byte or exceeds {MAX_VALUE_BYTES >> 10} KiB",
-                "Store large values in a table and only a key here.",
-            )
+            message = f"the value of {name} contains a NUL byte or exceeds {MAX_VALUE_BYTES >> 10} KiB"
+            raise SecretError(message, "Store large values in a table and only a key here.")
         await self._change(project, lambda values: {**values, name: value})
 
     async def remove(self, project: str, name: str) -> bool:

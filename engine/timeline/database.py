@@ -162,11 +162,8 @@ class TimelineDatabase(SqliteFile):
         self.run(f"pragma user_version = {self.version}")
 
     def _interrupted(self) -> SvcError:
-        return TimelineError(
-            "the records cannot be read in time",
-            "Narrow the range with `since` and `until`, or search for a shorter text.",
-            code="timeout",
-        )
+        hint = "Narrow the range with `since` and `until`, or search for a shorter text."
+        return TimelineError("the records cannot be read in time", hint, code="timeout")
 
     def _create_tables(self) -> None:
         """Create the tables. Cursors start at the time in µs, so they exceed all those of an older file."""

@@ -23,13 +23,7 @@ from engine.files.sqlite_file import WrittenFile
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
-from engine.timeline.database import (
-    BOUNDS,
-    FIELDS,
-    NewerTimeline,
-    TimelineDatabase,
-    TimelineError,
-)
+from engine.timeline.database import BOUNDS, FIELDS, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.query import of_node, open_reader, text_bytes
 from engine.timeline.record import (
     Origin,
