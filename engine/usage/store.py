@@ -159,7 +159,8 @@ class UsageStore(SqliteFile):
 
     def _prepare(self, write: bool) -> None:
         if self.empty:
-            self.change(lambda: self._database.execute(_SCHEMA).fetchall())
+            with self.change():
+                self.run(_SCHEMA)
         self.run(_COPIES)
 
     def add(self, counts: Mapping[Key, UsageCount], copies: Iterable[UsageCopy] = ()) -> list[UsageRow]:
@@ -168,13 +169,10 @@ class UsageStore(SqliteFile):
         Returns the sums of the same minutes and resources.
         """
         rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
-
-        def write() -> list[UsageRow]:
+        with self.change():
             self._database.executemany(_ADD, rows)
             self._database.executemany(_COPY, [(*row, node) for node, row in copies])
             return [row for key in counts for row in self.run(_SUMS, key)]
-
-        return self.change(write)
 
     def last_copied(self, node: str) -> int:
         """Return the last minute with sums of another node. 0 without one."""
