@@ -144,24 +144,18 @@ class CertificateStore:
             raise ClaimLost
         return key
 
-    async def set_challenge(self, token: str, name: str, text: str) -> None:
-        """Store the text that the authority expects for a token at the host `name`."""
-        await self._set(CHALLENGES + token, json.dumps([name, text]).encode())
+    async def set_challenge(self, token: str, *challenge: str) -> None:
+        """Store the host name of a token and the text that the authority expects there, or remove them."""
+        cell = await self._cells.get(CHALLENGES + token)
+        if cell is not None or challenge:
+            value = json.dumps(challenge).encode() if challenge else None
+            await self._cells.cas(CHALLENGES + token, value, cell.revision if cell is not None else None)
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text for a token at the host `name`."""
         cell = await self._cells.get(CHALLENGES + token)
         expected, text = json.loads(cell.value) if cell is not None else ("", "")
         return str(text) if expected == name else None
-
-    async def remove_challenges(self, tokens: list[str]) -> None:
-        for token in tokens:
-            await self._set(CHALLENGES + token, None)
-
-    async def _set(self, key: str, value: bytes | None) -> None:
-        cell = await self._cells.get(key)
-        if cell is not None or value is not None:
-            await self._cells.cas(key, value, cell.revision if cell is not None else None)
 
 
 if TYPE_CHECKING:
@@ -586,7 +580,8 @@ class CertificateManager:
 
     async def _drop(self, entry: Entry) -> None:
         if entry.order is not None:
-            await self._store.remove_challenges(entry.order.tokens)
+            for token in entry.order.tokens:
+                await self._store.set_challenge(token)
             if entry.order.records and self._settings.dns is not None:
                 try:
                     await in_thread(self._settings.dns.remove, entry.order.records)
