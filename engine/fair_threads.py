@@ -56,32 +56,27 @@ class FairTurns:
             if ticket.done() and not ticket.cancelled():
                 self._leave(project)
             else:
-                self._discard(project, ticket)
+                queue = self._waiting.get(project, deque())
+                if ticket in queue:
+                    queue.remove(ticket)
+                    if not queue:
+                        del self._waiting[project]
             raise
 
     def _free(self, project: str) -> bool:
         return self._running.total() < self._most and self._running[project] < self._per_project
-
-    def _discard(self, project: str, ticket: "asyncio.Future[None]") -> None:
-        queue = self._waiting.get(project)
-        if queue is not None and ticket in queue:
-            queue.remove(ticket)
-            if not queue:
-                del self._waiting[project]
 
     def _leave(self, project: str) -> None:
         self._running[project] -= 1
         if not self._running[project]:
             del self._running[project]
         while ready := [each for each in self._waiting if self._free(each)]:
-            self._grant(min(ready, key=lambda each: self._running[each]))
-
-    def _grant(self, project: str) -> None:
-        queue = self._waiting.pop(project)
-        queue.popleft().set_result(None)
-        self._running[project] += 1
-        if queue:
-            self._waiting[project] = queue
+            following = min(ready, key=lambda each: self._running[each])
+            queue = self._waiting.pop(following)
+            queue.popleft().set_result(None)
+            self._running[following] += 1
+            if queue:
+                self._waiting[following] = queue
 
 
 class FairThreads(FairTurns):

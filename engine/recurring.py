@@ -80,22 +80,18 @@ class Recurring:
             _log.exception("recurring work failed")
         with _lock:
             self._running = False
-            self._hold(delay == IDLE_SECONDS and not self._closed)
+            _holding.pop(self, None)
+            if delay == IDLE_SECONDS and not self._closed:
+                _holding[self] = None  # It has an open file.
+            if len(_holding) > min(MAX_HOLDING, share_of_files(FILES)):
+                first, _ = _holding.popitem(last=False)
+                first._plan(-math.inf)  # Before runs that are due, which would open further files.
             times = [] if self._due is None else [self._due]
             if delay is not None:
                 times.append(time.monotonic() + delay)
             if times and not self._closed:
                 self._plan(min(times))
             _ended.notify_all()
-
-    def _hold(self, holds: bool) -> None:
-        """Note whether the owner has an open file. Beyond the limit, run the first one that does."""
-        _holding.pop(self, None)
-        if holds:
-            _holding[self] = None
-        if len(_holding) > min(MAX_HOLDING, share_of_files(FILES)):
-            first, _ = _holding.popitem(last=False)
-            first._plan(-math.inf)  # Before runs that are due, which would open further files.
 
 
 def _work() -> None:

@@ -206,11 +206,9 @@ class AppriseTarget:
         try:
             from apprise import Apprise
         except ModuleNotFoundError:
-            raise SvcError(
-                f"--notify {scheme}://… requires the package apprise, which is not installed",
-                "Install it: pip install 'svc-tui[notify]'. An https:// URL works without it.",
-                code="notify-not-installed",
-            ) from None
+            message = f"--notify {scheme}://… requires the package apprise, which is not installed"
+            hint = "Install it: pip install 'svc-tui[notify]'. An https:// URL works without it."
+            raise SvcError(message, hint, code="notify-not-installed") from None
         self.name, self._apprise = f"{scheme}://…", Apprise()
         if not self._apprise.add(url):
             raise InvalidUsage(f"Apprise does not accept --notify {self.name}", _EXAMPLE)

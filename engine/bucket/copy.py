@@ -44,9 +44,8 @@ async def copy_bucket(
     present = {value.key: value for value in await target.kv.list("")}
     for key, value in present.items():
         if not overwrite and values.get(key) != value.value:
-            raise BucketError(
-                f"the target bucket is not empty: it has another value of {key}", "Use an empty bucket."
-            )
+            hint = "Use an empty bucket."
+            raise BucketError(f"the target bucket is not empty: it has another value of {key}", hint)
     infos = await _copy_blobs(source, target, report, progress)
     changed = [key for key in values if key not in present or present[key].value != values[key]]
     changed += [key for key in present if key not in values]
@@ -54,10 +53,8 @@ async def copy_bucket(
     async def write(key: str) -> None:
         revision = present[key].revision if key in present else None
         if isinstance(await target.kv.cas(key, values.get(key), revision), StaleRevision):
-            raise BucketError(
-                f"the target bucket changed during the copy: {key}",
-                "Stop the service that uses it, then repeat the copy.",
-            )
+            hint = "Stop the service that uses it, then repeat the copy."
+            raise BucketError(f"the target bucket changed during the copy: {key}", hint)
 
     await run_all(write, changed, PARALLEL_VALUES)
     report.values = len(values)

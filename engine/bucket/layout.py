@@ -32,18 +32,14 @@ def prepare(root: Path) -> None:
     try:
         if (root / MOVED).exists():
             location = (root / MOVED).read_text()
-            raise BucketError(
-                f"the bucket {root} was moved to {location}",
-                f"Use that. To use the old content here, remove {root / MOVED}.",
-            )
+            hint = f"Use that. To use the old content here, remove {root / MOVED}."
+            raise BucketError(f"the bucket {root} was moved to {location}", hint)
         version = _version(root)
         if version is None:
             check_format(root)
         elif version > CURRENT:
-            raise BucketError(
-                f"a newer svc wrote the bucket {root} (layout {version}; this svc supports {CURRENT})",
-                "Update svc, or use another folder.",
-            )
+            message = f"a newer svc wrote the bucket {root} (layout {version}; this svc supports {CURRENT})"
+            raise BucketError(message, "Update svc, or use another folder.")
         if version != CURRENT:
             write_atomic(root / VERSION, f"svc bucket, layout {CURRENT}\n".encode(), sync=True)
             sync_folder(root)
@@ -68,10 +64,8 @@ def _version(root: Path) -> int | None:
         return None
     match = _LINE.fullmatch(text)
     if match is None:
-        raise BucketError(
-            f"{root / VERSION} is corrupt",
-            f"Restore it from a backup; its content for this svc is: svc bucket, layout {CURRENT}",
-        )
+        hint = f"Restore it from a backup; its content for this svc is: svc bucket, layout {CURRENT}"
+        raise BucketError(f"{root / VERSION} is corrupt", hint)
     return int(match[1])
 
 
@@ -81,10 +75,8 @@ def check_format(root: Path) -> None:
         names = sorted(path.name for path in root.iterdir() if not _OF_AN_EMPTY_FOLDER.fullmatch(path.name))
         has_version = (root / VERSION).exists()
     if names and not has_version:
-        raise BucketError(
-            f"{root} is not a bucket and not empty: it has {names[0]!r}",
-            "Use an empty folder, or one that svc created.",
-        )
+        hint = "Use an empty folder, or one that svc created."
+        raise BucketError(f"{root} is not a bucket and not empty: it has {names[0]!r}", hint)
 
 
 def lock(root: Path, opened_by: str) -> int:
@@ -102,10 +94,8 @@ def lock(root: Path, opened_by: str) -> int:
         os.close(descriptor)
         if not isinstance(error, BlockingIOError):
             raise disk_error(path, error) from error
-        raise BucketInUse(
-            f"the bucket {root} is in use by {holder or 'another process'}",
-            "Stop that process first, or use another folder.",
-        ) from error
+        hint = "Stop that process first, or use another folder."
+        raise BucketInUse(f"the bucket {root} is in use by {holder or 'another process'}", hint) from error
     # A full disk must not prevent opening an existing bucket.
     with suppress(OSError):
         os.ftruncate(descriptor, 0)

@@ -232,10 +232,8 @@ def as_digest(text: str) -> Digest:
 def check_name(name: str) -> str:
     """Return the key if it is valid. Raises `BadName`."""
     if not name or len(name) > MAX_NAME_LENGTH or _NO_NAME.search(name):
-        raise BadName(
-            f"invalid bucket key {name[:80]!r}",
-            f"Use 1 to {MAX_NAME_LENGTH} characters without control characters.",
-        )
+        hint = f"Use 1 to {MAX_NAME_LENGTH} characters without control characters."
+        raise BadName(f"invalid bucket key {name[:80]!r}", hint)
     return name
 
 

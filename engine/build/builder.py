@@ -54,17 +54,14 @@ def input_digest(resource: Resource, root: Path) -> str:
         size += status.st_size
         if count >= MAX_FILES or size > MAX_BYTES:
             raise TooManyInputs(str(folder))
-        if served is None and _is_generated(path):
-            continue
+        if served is None:
+            with path.open("rb") as file:
+                if file.read(len(_WRITTEN)) == _WRITTEN:
+                    continue
         executable = bool(status.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
         digest.update(f"{name!r} {executable} {content_digest(path)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
-
-
-def _is_generated(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_WRITTEN)) == _WRITTEN
 
 
 def _files(folder: Path, root: Path, ignore: IgnoreRules | None, output: Path | None) -> Iterator[Path]:
@@ -104,67 +101,6 @@ _SESSION = re.compile(
     r"|MAKEFLAGS|MAKELEVEL|MFLAGS|PYTEST_.*|SVC_DEBUG"
 )
 """Variables of a terminal session, which do not affect builds."""
-
-
-class BuildCache:
-    """The notes of one cache folder. Methods block and do not raise."""
-
-    def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
-        """`environ` is the environment of build commands and toolchains, a part of every key."""
-        self._folder = cache / "builds"
-        variables = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
-        self._environ = sha256(repr(variables).encode(errors="surrogateescape")).hexdigest()
-
-    def key(self, resource: Resource, root: Path, mode: BuildMode) -> str | None:
-        """Return the key of a build without the lane's identity; `None` if its inputs cannot be read."""
-        try:
-            files = input_digest(resource, root)
-        except (OSError, TooManyInputs):
-            return None
-        inputs = repr(
-            (FORMAT, self._environ, str(root), resource.name, mode, build_settings(resource), files)
-        )
-        return sha256(inputs.encode(errors="surrogateescape")).hexdigest()
-
-    def find(self, resource: Resource, root: Path, mode: BuildMode, identity: str) -> Artifact | None:
-        """Return the artifact of an earlier build with equal inputs, if its files still exist."""
-        key = self.key(resource, root, mode)
-        if key is None:
-            return None
-        try:
-            note = json.loads(self._note(resource, root, mode, key, identity).read_bytes())
-            if any(content_digest(Path(path)) != digest for path, digest in note["inputs"].items()):
-                return None
-            return _decode(note, mode)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, BundleCorrupt):
-            return None
-
-    def store(
-        self,
-        resource: Resource,
-        root: Path,
-        mode: BuildMode,
-        identity: str,
-        artifact: Artifact,
-        *,
-        key: str,
-        began_ns: int,
-    ) -> None:
-        """Store a build, unless its inputs have changed since it began: its `key`, and its time."""
-        with suppress(OSError):
-            note = _encode(artifact, began_ns)
-            if note is None or key != self.key(resource, root, mode):
-                return
-            path = self._note(resource, root, mode, key, identity)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, json.dumps(note).encode())
-            notes = sorted(path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-            for old in notes[:-MAX_NOTES]:
-                old.unlink(missing_ok=True)
-
-    def _note(self, resource: Resource, root: Path, mode: BuildMode, key: str, identity: str) -> Path:
-        scope = sha256(repr((str(root), resource.name, mode)).encode(errors="surrogateescape")).hexdigest()
-        return self._folder / scope[:32] / f"{sha256(f'{key} {identity}'.encode()).hexdigest()}.json"
 
 
 def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
@@ -209,34 +145,27 @@ class LaneMissing(SvcError):
 
 
 class Builder:
-    """Builds the resources of a project in one mode."""
+    """Builds the resources of a project in one mode, and notes the results in the cache folder."""
 
     def __init__(
         self, lanes: Mapping[str, Lane], cache: Path, mode: BuildMode, environ: Mapping[str, str]
     ) -> None:
-        self._lanes = lanes
-        self._cache = cache
-        self._mode = mode
-        self._known = BuildCache(cache, environ)
+        """`environ` is the environment of build commands and toolchains, a part of every key."""
+        self._lanes, self._cache, self._mode = lanes, cache, mode
+        variables = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
+        self._environ = sha256(repr(variables).encode(errors="surrogateescape")).hexdigest()
 
     def lane(self, resource: Resource) -> Lane:
         """Return a resource's lane. Raises `LaneMissing`."""
         lane = self._lanes.get(resource.lane)
         if lane is None:
-            raise LaneMissing(
-                f"the {resource.lane} lane is not part of this version of svc",
-                f"Resource {resource.name} can use one of: {', '.join(self._lanes)}.",
-            )
+            hint = f"Resource {resource.name} can use one of: {', '.join(self._lanes)}."
+            raise LaneMissing(f"the {resource.lane} lane is not part of this version of svc", hint)
         return lane
 
     async def remembered(self, resource: Resource, root: Path) -> Artifact | None:
         """Return the artifact of an earlier build with equal inputs, or `None`. Raises `LaneMissing`."""
-        lane = self.lane(resource)
-
-        def find() -> Artifact | None:
-            return self._known.find(resource, root, self._mode, lane.identity(self._cache))
-
-        return await asyncio.to_thread(find)
+        return await asyncio.to_thread(self._find, self.lane(resource), resource, root)
 
     async def build(
         self,
@@ -253,28 +182,64 @@ class Builder:
         """
         lane = self.lane(resource)
         began_ns = time.time_ns()
-        key = await asyncio.to_thread(self._known.key, resource, root, self._mode) if remember else None
+        key = await asyncio.to_thread(self._key, resource, root) if remember else None
         artifact = await lane.build(
             BuildRequest(resource, root, self._cache, self._mode, report, evaluate=evaluate)
         )
         if key is not None:
-
-            def store() -> None:
-                # The lane may have installed its tools meanwhile, so its identity is taken after the build.
-                identity = lane.identity(self._cache)
-                known, mode = self._known, self._mode
-                known.store(resource, root, mode, identity, artifact, key=key, began_ns=began_ns)
-
-            await asyncio.to_thread(store)
+            await asyncio.to_thread(self._store, lane, resource, root, artifact, key, began_ns)
         return artifact
 
     async def snapshot(
         self, resource: Resource, root: Path, report: Callable[[str], None], loader: ComponentArtifact
     ) -> ComponentArtifact:
         """Return a dev artifact with its snapshot. Raises the errors of the lane."""
-        lane = self.lane(resource)
-        artifact = await lane.build(
-            BuildRequest(resource, root, self._cache, self._mode, report, loader=loader)
-        )
+        request = BuildRequest(resource, root, self._cache, self._mode, report, loader=loader)
+        artifact = await self.lane(resource).build(request)
         assert isinstance(artifact, ComponentArtifact)
         return replace(loader, snapshot=artifact)
+
+    def _key(self, resource: Resource, root: Path) -> str | None:
+        """Return the key of a build without the lane's identity; `None` if its inputs cannot be read."""
+        try:
+            files = input_digest(resource, root)
+        except (OSError, TooManyInputs):
+            return None
+        settings = build_settings(resource)
+        inputs = repr((FORMAT, self._environ, str(root), resource.name, self._mode, settings, files))
+        return sha256(inputs.encode(errors="surrogateescape")).hexdigest()
+
+    def _note(self, lane: Lane, resource: Resource, root: Path, key: str) -> Path:
+        place = repr((str(root), resource.name, self._mode)).encode(errors="surrogateescape")
+        name = sha256(f"{key} {lane.identity(self._cache)}".encode()).hexdigest()
+        return self._cache / "builds" / sha256(place).hexdigest()[:32] / f"{name}.json"
+
+    def _find(self, lane: Lane, resource: Resource, root: Path) -> Artifact | None:
+        """Return the artifact of an earlier build with equal inputs, if its files still exist."""
+        key = self._key(resource, root)
+        if key is None:
+            return None
+        path = self._note(lane, resource, root, key)
+        try:
+            note = json.loads(path.read_bytes())
+            if any(content_digest(Path(path)) != digest for path, digest in note["inputs"].items()):
+                return None
+            return _decode(note, self._mode)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BundleCorrupt):
+            return None
+
+    def _store(
+        self, lane: Lane, resource: Resource, root: Path, artifact: Artifact, key: str, began_ns: int
+    ) -> None:
+        """Note a build, unless its inputs have changed since it began: its `key`, and its time."""
+        # The lane may have installed its tools meanwhile, so its identity is taken after the build.
+        path = self._note(lane, resource, root, key)
+        with suppress(OSError):
+            note = _encode(artifact, began_ns)
+            if note is None or key != self._key(resource, root):
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, json.dumps(note).encode())
+            notes = sorted(path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            for old in notes[:-MAX_NOTES]:
+                old.unlink(missing_ok=True)

@@ -111,10 +111,8 @@ class DnsProvider:
         provider.configure_parser(parser)
         variables = [f"LEXICON_{self._name}_{each}".upper() for each in vars(parser.parse_known_args([])[0])]
         if variables and not any(environ.get(each) for each in variables):
-            raise InvalidUsage(
-                f"--acme-dns {self._name} has no credentials in the environment",
-                f"Set those that your account has: {', '.join(variables)}.",
-            )
+            hint = f"Set those that your account has: {', '.join(variables)}."
+            raise InvalidUsage(f"--acme-dns {self._name} has no credentials in the environment", hint)
 
 
 class _UpdatableServer:

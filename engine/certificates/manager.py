@@ -15,15 +15,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from pydantic import TypeAdapter
 
-from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
+from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.cancellation import cancel
 from engine.certificates.private import new_key, self_signed
 from engine.certificates.settings import AcmeSettings, AuthorityError
@@ -91,6 +92,9 @@ class Entry:
     """Revision in the bucket, `None` before it is stored."""
 
 
+_FORM = TypeAdapter(Entry)
+
+
 class ClaimLost(Exception):
     """Another node attempts to renew the certificate."""
 
@@ -102,7 +106,10 @@ class CertificateStore:
         self._cells, self._key = cells, key
 
     async def all(self) -> dict[str, Entry]:
-        return {cell.key.removeprefix(PREFIX): _entry(cell) for cell in await self._cells.list(PREFIX)}
+        return {
+            cell.key.removeprefix(PREFIX): replace(_FORM.validate_json(cell.value), revision=cell.revision)
+            for cell in await self._cells.list(PREFIX)
+        }
 
     async def save(self, owner: str, entry: Entry) -> None:
         """Store an entry. Raises `ClaimLost` if it was changed meanwhile."""
@@ -137,32 +144,18 @@ class CertificateStore:
             raise ClaimLost
         return key
 
-    async def set_challenge(self, token: str, name: str, text: str) -> None:
-        """Store the text that the authority expects for a token at the host `name`."""
-        await self._set(CHALLENGES + token, json.dumps([name, text]).encode())
+    async def set_challenge(self, token: str, *challenge: str) -> None:
+        """Store the host name of a token and the text that the authority expects there, or remove them."""
+        cell = await self._cells.get(CHALLENGES + token)
+        if cell is not None or challenge:
+            value = json.dumps(challenge).encode() if challenge else None
+            await self._cells.cas(CHALLENGES + token, value, cell.revision if cell is not None else None)
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text for a token at the host `name`."""
         cell = await self._cells.get(CHALLENGES + token)
         expected, text = json.loads(cell.value) if cell is not None else ("", "")
         return str(text) if expected == name else None
-
-    async def remove_challenges(self, tokens: list[str]) -> None:
-        for token in tokens:
-            await self._set(CHALLENGES + token, None)
-
-    async def _set(self, key: str, value: bytes | None) -> None:
-        cell = await self._cells.get(key)
-        if cell is not None or value is not None:
-            await self._cells.cas(key, value, cell.revision if cell is not None else None)
-
-
-def _entry(cell: VersionedValue) -> Entry:
-    document = json.loads(cell.value)
-    order = Order(**document["order"]) if document["order"] is not None else None
-    if order is not None:
-        order.records = [(name, text) for name, text in order.records]
-    return Entry(**document | {"order": order, "revision": cell.revision})
 
 
 if TYPE_CHECKING:
@@ -587,7 +580,8 @@ class CertificateManager:
 
     async def _drop(self, entry: Entry) -> None:
         if entry.order is not None:
-            await self._store.remove_challenges(entry.order.tokens)
+            for token in entry.order.tokens:
+                await self._store.set_challenge(token)
             if entry.order.records and self._settings.dns is not None:
                 try:
                     await in_thread(self._settings.dns.remove, entry.order.records)

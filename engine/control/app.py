@@ -217,7 +217,14 @@ def create_app(
         security_schemes={"session": {"type": "http", "scheme": "bearer"}},
     )
     app.json.loads = exact_decoder.decode  # type: ignore[assignment,method-assign]
-    for blueprint in (_health(in_fleet), *blueprints):
+    own = Routes("health", __name__)
+
+    @own.get("/v1/health", public=True)
+    async def health() -> HealthResponse:
+        """Report that the service runs, and its version."""
+        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet)
+
+    for blueprint in (own, *blueprints):
         app.register_blueprint(blueprint)
     watch = AccessWatch(authenticator, internal_error)
     on_removal(watch.end)
@@ -275,14 +282,3 @@ class HealthResponse(BaseModel):
     api: str
     version: str
     fleet: bool
-
-
-def _health(in_fleet: bool) -> Blueprint:
-    blueprint = Routes("health", __name__)
-
-    @blueprint.get("/v1/health", public=True)
-    async def health() -> HealthResponse:
-        """Report that the service runs, and its version."""
-        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet)
-
-    return blueprint

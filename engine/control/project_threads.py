@@ -39,11 +39,9 @@ class ProjectThreads:
         try:
             return await self._threads.run(project, work)
         except QueueFull as error:
-            raise SvcError(
-                f"{self._max_waiting} requests to the data of the project are waiting",
-                "Wait for their responses, then try again.",
-                code="unavailable",
-            ) from error
+            message = f"{self._max_waiting} requests to the data of the project are waiting"
+            hint = "Wait for their responses, then try again."
+            raise SvcError(message, hint, code="unavailable") from error
 
     def of(self, project: str) -> Callable[[Callable[[], _T]], Awaitable[_T]]:
         """Return a function that runs calls of a project. A canceled caller waits until its call ends."""

@@ -321,10 +321,8 @@ def _live(cell: VersionedValue) -> Live:
             raise ValueError("none")
         return Live(cell.key.removeprefix(LIVE), activations, cell.revision)
     except ValueError as error:
-        raise RecordError(
-            f"the record of what is live in {cell.key.removeprefix(LIVE)} is corrupt",
-            "Restore control.db from a backup.",
-        ) from error
+        message = f"the record of what is live in {cell.key.removeprefix(LIVE)} is corrupt"
+        raise RecordError(message, "Restore control.db from a backup.") from error
 
 
 class RevisionConflict(SvcError):
@@ -336,9 +334,8 @@ class RevisionConflict(SvcError):
 def revision_conflict(project: str, live: Live | None) -> RevisionConflict:
     """Return the error for a deploy that is based on another version than the live one."""
     if live is None:
-        return RevisionConflict(
-            f"{project} is not live any more", "Look again with --plan, and deploy again."
-        )
+        hint = "Look again with --plan, and deploy again."
+        return RevisionConflict(f"{project} is not live any more", hint)
     activation = live.activations[-1]
     when = time.strftime("%H:%M:%S", time.gmtime(activation.at_ns // 10**9))
     message = f" ({shorten(activation.message, 100)})" if activation.message else ""

@@ -55,6 +55,7 @@ _DOCUMENT = re.compile(rb'\{"files":\{(.*)\},"kind":"([a-z]+)","version":([0-9]{
 _ENTRY = re.compile(rb'"([^"\\]{1,80})":\["([0-9a-f]{64})",(0|[1-9][0-9]{0,17})\](?:,|\Z)')
 SMALL_BYTES = 1 << 20
 """Documents up to this size may be any JSON. `json` holds the interpreter while it reads one."""
+_REBUILD = "Build again: svc build --no-cache"
 
 
 class PackageError(SvcError):
@@ -128,9 +129,8 @@ def decode(document: bytes) -> Package:
             raise ValueError
         return Package(kind, files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadName) as error:
-        raise PackageError(
-            "the package is corrupt: not a package document", "Run svc deploy again."
-        ) from error
+        hint = "Run svc deploy again."
+        raise PackageError("the package is corrupt: not a package document", hint) from error
 
 
 def _canonical(document: bytes) -> dict[str, Any]:
@@ -184,21 +184,15 @@ def pack(artifact: Artifact) -> Packed:
         sources = {INDEX: artifact.folder / INDEX, **blobs}
         kind = "image"
     else:
-        raise PackageError(
-            f"the folder {artifact.root} is served as it is and has no artifact", "Build it in deploy mode."
-        )
+        hint = "Build it in deploy mode."
+        raise PackageError(f"the folder {artifact.root} is served as it is and has no artifact", hint)
     try:
         files = {name: _measured(source) for name, source in sources.items()}
     except OSError as error:
-        raise PackageError(
-            f"cannot read {error.filename}: {error.strerror}", "Build again: svc build --no-cache"
-        ) from error
+        raise PackageError(f"cannot read {error.filename}: {error.strerror}", _REBUILD) from error
     package = Package(kind, files)
     if package.artifact != artifact.digest:
-        raise PackageError(
-            f"the artifact sha256:{artifact.digest} has changed since it was built",
-            "Build again: svc build --no-cache",
-        )
+        raise PackageError(f"the artifact sha256:{artifact.digest} has changed since it was built", _REBUILD)
     return Packed(package, {files[name].digest: source for name, source in sources.items()})
 
 
@@ -220,9 +214,7 @@ def pack_compressed(artifact: Artifact) -> Packed:
             files[name] = replace(part, stored=tuple(blob for blob, _ in blobs))
             contents |= {blob.digest: each for blob, each in blobs}
     except (OSError, FrameCorrupt) as error:
-        raise PackageError(
-            f"cannot compress the artifact: {error}", "Build again: svc build --no-cache"
-        ) from error
+        raise PackageError(f"cannot compress the artifact: {error}", _REBUILD) from error
     return Packed(Package("component", files), contents)
 
 

@@ -403,11 +403,14 @@ class ServingTable:
         """
         served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
+        project = publication.project.name
         for name, resource in publication.project.resources.items():
             part = publication.parts.get(name)
             version: BuiltVersion | OnDemand
             if part is None:
-                version = self._pending(publication.project.name, name)
+                version, before = NotReady(first_build=PendingBuild()), self._version(project, name)
+                if isinstance(before, NotReady) and before.first_build is not None:
+                    version = before
             elif isinstance(part, SvcError):
                 version = NotReady(part)
             else:
@@ -421,11 +424,11 @@ class ServingTable:
                 except Exception:
                     if not lenient:
                         raise
-                    _log.exception("resource %s of %s cannot be loaded", name, publication.project.name)
+                    _log.exception("resource %s of %s cannot be loaded", name, project)
                     version = NotReady(internal_error(f"resource {name} cannot be loaded"))
             versions[name] = version
             if name in publication.outdated and not isinstance(version, OnDemand):
-                before = self._version(publication.project.name, name)
+                before = self._version(project, name)
                 build = before.build if isinstance(before, Outdated) else PendingBuild()
                 versions[name] = Outdated(version, build)
         routes = RouteTable.build(
@@ -434,17 +437,11 @@ class ServingTable:
         if not lenient and not self._front:
             for host in routes.hosts:
                 owner = self.routes.match_host(host)
-                if owner is not None and owner.project != publication.project.name:
+                if owner is not None and owner.project != project:
                     message = f"the address {host} belongs to the project {owner.project}"
                     hint = "Rename the project or the resource in svc.toml."
                     raise SvcError(message, hint, code="conflict")
         return PreparedProject(publication, routes, versions, served)
-
-    def _pending(self, project: str, name: str) -> NotReady:
-        version = self._version(project, name)
-        if isinstance(version, NotReady) and version.first_build is not None:
-            return version
-        return NotReady(first_build=PendingBuild())
 
     def _version(self, project: str, name: str) -> Version | None:
         live = self._live.get(project)

@@ -23,9 +23,8 @@ def read_env(path: Path) -> dict[str, str]:
         hint = "Check the name and permissions of the file."
         raise SvcError(f"cannot read {path}: {error.strerror}", hint) from error
     if len(content) > MAX_BYTES:
-        raise SvcError(
-            f"{path.name} is larger than {MAX_BYTES >> 20} MiB", "Check that this is the right file."
-        )
+        hint = "Check that this is the right file."
+        raise SvcError(f"{path.name} is larger than {MAX_BYTES >> 20} MiB", hint)
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

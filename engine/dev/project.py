@@ -318,19 +318,21 @@ class DevProject:
                 )
                 assert artifact.snapshot is not None
                 self._snapshot_files.append(artifact.snapshot)
-                await self._compile(artifact.snapshot)
+                # To the end even if a save cancels this: later ones share most of the code.
+                self._compilation = asyncio.create_task(
+                    compile_component(
+                        artifact.snapshot.component,
+                        artifact.snapshot.digest,
+                        self._cache,
+                        fast=False,
+                        report=ignore_progress,
+                    )
+                )
+                await asyncio.shield(self._compilation)
                 await self._publish(resource, artifact)
             except SvcError as error:
                 effect = "each request evaluates its bundle, and a deploy would fail"
                 self._report_once(f"{name} has no snapshot, so {effect}: {error.message}")
-
-    async def _compile(self, snapshot: ComponentArtifact) -> None:
-        """Compile a snapshot, to the end even if a save cancels this: later ones share most of the code."""
-        compiling = compile_component(
-            snapshot.component, snapshot.digest, self._cache, fast=False, report=ignore_progress
-        )
-        self._compilation = asyncio.create_task(compiling)
-        await asyncio.shield(self._compilation)
 
     def _report_once(self, line: str) -> None:
         if line not in self._reported:

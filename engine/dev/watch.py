@@ -290,7 +290,12 @@ class SourceListener:
         if manifest in paths or self._root in paths:
             await self._reload()
         if self._root / ENV_FILE in paths or self._root in paths:
-            await self._read_secrets()
+            try:
+                if changed := await self._dev.read_secrets():
+                    self._on_notice(f"read {ENV_FILE} again: changed {', '.join(changed)}")
+            except SvcError as error:
+                self._on_invalid(error)
+                self._on_notice(f"still using the values of {ENV_FILE} before")
         if names := self._to_build(paths - {manifest}):
             self._dev.rebuild(names)
 
@@ -308,16 +313,6 @@ class SourceListener:
             if paths:
                 names.add(name)
         return names
-
-    async def _read_secrets(self) -> None:
-        try:
-            names = await self._dev.read_secrets()
-        except SvcError as error:
-            self._on_invalid(error)
-            self._on_notice(f"still using the values of {ENV_FILE} before")
-            return
-        if names:
-            self._on_notice(f"read {ENV_FILE} again: changed {', '.join(names)}")
 
     async def _reload(self) -> None:
         try:

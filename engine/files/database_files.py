@@ -76,7 +76,5 @@ def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool
             move_database(path, destination)
             return destination
     except OSError as error:
-        raise SvcError(
-            f"cannot move the corrupt {name} {path}: {error.strerror}",
-            "Move the file away to start with an empty one.",
-        ) from error
+        hint = "Move the file away to start with an empty one."
+        raise SvcError(f"cannot move the corrupt {name} {path}: {error.strerror}", hint) from error

@@ -3,8 +3,8 @@
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -79,18 +79,19 @@ class SqliteFile(ABC):
         """Run one statement and return its rows."""
         return self._retry_busy(lambda: self._database.execute(sql, values).fetchall())
 
-    def change(self, change: Callable[[], _Result]) -> _Result:
-        """Call a function in a transaction that is a write transaction from the start."""
-        return self._transaction("begin immediate", change)
+    def change(self) -> AbstractContextManager[None]:
+        """Return the context of a transaction that is a write transaction from the start."""
+        return self._transaction("begin immediate")
 
-    def view(self, read: Callable[[], _Result]) -> _Result:
-        """Call a function with a consistent snapshot of the file."""
-        return self._transaction("begin", read)
+    def view(self) -> AbstractContextManager[None]:
+        """Return the context of a consistent snapshot of the file, that of an outer one if there is one."""
+        return nullcontext() if self._database.in_transaction else self._transaction("begin")
 
-    def _transaction(self, begin: str, work: Callable[[], _Result]) -> _Result:
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
         self.run(begin)
         try:
-            result = work()
+            yield
             self.run("commit")
         except BaseException as error:
             # SQLite itself rolls back a transaction after a full disk or a corrupt file.
@@ -99,7 +100,6 @@ class SqliteFile(ABC):
             if isinstance(error, apsw.Error):
                 raise self._error(error) from error
             raise
-        return result
 
     def _retry_busy(self, work: Callable[[], _Result]) -> _Result:
         """Retry while the file is busy: SQLite's own timeout does not cover opening and closing."""
@@ -171,11 +171,7 @@ class WrittenFile(Generic[_File]):
     """The file of one writer: opened on use, and replaced by a new one if it is corrupt."""
 
     def __init__(
-        self,
-        path: Path,
-        kind: type[SqliteFile],
-        open_: Callable[[], _File],
-        warn: Callable[[SvcError], None],
+        self, path: Path, kind: type[SqliteFile], open_: Callable[[], _File], warn: Callable[[SvcError], None]
     ) -> None:
         """`kind` has the errors. `warn` is called when the file becomes unusable or is moved aside."""
         self._path, self._kind, self._open, self._warn = path, kind, open_, warn

@@ -126,10 +126,8 @@ class JetStream:
         if error_code(answer) is not None:
             return False
         if any(answer["config"].get(name) != value for name, value in settings.items()):
-            raise UnsuitableCluster(
-                f"the stream {self.name} of the fleet has other settings than svc uses",
-                "Run the same version of svc on all nodes.",
-            )
+            message = f"the stream {self.name} of the fleet has other settings than svc uses"
+            raise UnsuitableCluster(message, "Run the same version of svc on all nodes.")
         return True
 
     async def publish(
@@ -622,19 +620,16 @@ class JetStreamBucket:
         connection = await NatsConnection.open(address)
         try:
             if (version := connection.server_version) < MIN_VERSION:
-                raise UnsuitableCluster(
-                    f"{address.shown} runs nats-server {'.'.join(map(str, version))}",
-                    "Update it to 2.12 or newer.",
-                )
+                message = f"{address.shown} runs nats-server {'.'.join(map(str, version))}"
+                raise UnsuitableCluster(message, "Update it to 2.12 or newer.")
             await connection.api("INFO", {}, JETSTREAM_SECONDS)
             for name, config in STREAMS.items():
                 stream = JetStream(connection, name, namespace)
                 if create:
                     await stream.create(**config)
                 elif not await stream.exists({}):
-                    raise UnsuitableCluster(
-                        f"the fleet at {address.shown} has no stream {name}", "Start the fleet first."
-                    )
+                    hint = "Start the fleet first."
+                    raise UnsuitableCluster(f"the fleet at {address.shown} has no stream {name}", hint)
         except BaseException:
             await connection.aclose()
             raise

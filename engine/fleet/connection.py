@@ -141,10 +141,8 @@ class NatsConnection:
                 if not connecting.cancelled():
                     connecting.exception()  # Otherwise asyncio logs it.
                 await _close(client)
-        raise ClusterRefused(
-            f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}",
-            "Check that its nodes run and can be reached.",
-        ) from failure
+        message = f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}"
+        raise ClusterRefused(message, "Check that its nodes run and can be reached.") from failure
 
     @property
     def server_version(self) -> tuple[int, int]:

@@ -149,7 +149,10 @@ class Fleet:
             raise
         self._bucket = bucket
         self.presence = Presence(bucket.connection, bucket.namespace, self.require_node().node)
-        self._spawn(self.presence.run(self._heartbeat), "heartbeats")
+        beats = self.presence.run(
+            lambda: {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
+        )
+        self._spawn(beats, "heartbeats")
         return bucket
 
     async def _enter(self, registry: Registry, stop: asyncio.Event) -> None:
@@ -237,9 +240,6 @@ class Fleet:
         starts = self._server is not None and not self._server.listening
         return None if starts else await self._connect(create=False)
 
-    def _heartbeat(self) -> dict[str, Any]:
-        return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
-
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
         """Store the keepers, which change when nodes join or are removed."""
         async for _ in bucket.fleet.watch(MEMBERS, 0):
@@ -254,9 +254,8 @@ class Fleet:
         """The bucket of the fleet. Raises `FleetError` before the fleet serves."""
         self.require_node()
         if not isinstance(self._bucket, JetStreamBucket):
-            raise FleetError(
-                "the fleet does not serve yet", f"It needs {KEEPERS} nodes: svc fleet status shows them."
-            )
+            hint = f"It needs {KEEPERS} nodes: svc fleet status shows them."
+            raise FleetError("the fleet does not serve yet", hint)
         return self._bucket
 
     def require_node(self) -> FleetNode:
@@ -289,10 +288,8 @@ class Fleet:
             self.node = found_node(self.folder, address)
             self._listen(sockets)
         elif self.node.state != "founding":
-            raise FleetError(
-                f"this service is the node {self.node.node} of the fleet {self.node.fleet}",
-                "Run `svc fleet token` to add a node.",
-            )
+            message = f"this service is the node {self.node.node} of the fleet {self.node.fleet}"
+            raise FleetError(message, "Run `svc fleet token` to add a node.")
         node = self.node
         member = Member(id=node.node, **node.address._asdict(), version=self._version, keeper=True)
         await self.registry().add(member)
@@ -302,10 +299,8 @@ class Fleet:
         """Return a new token for one node, a `keeper` if so. Raises `SvcError`."""
         node = self.require_node()
         if not node.keeper:
-            raise FleetError(
-                f"the node {node.node} cannot admit nodes",
-                f"Run this on the machine of another node: {node.nodes[0].host}",
-            )
+            hint = f"Run this on the machine of another node: {node.nodes[0].host}"
+            raise FleetError(f"the node {node.node} cannot admit nodes", hint)
         others = [address for address in node.nodes if address != node.address]
         addresses = (node.address, *others)[:MAX_ADDRESSES]
         token = JoinToken(addresses=addresses, authority=self._fingerprint())
@@ -358,10 +353,8 @@ class Fleet:
         if self.node is None:
             self.node = await join_fleet(self._data, self.folder, token, listen, self._version)
         elif self._fingerprint() != token.authority:
-            raise FleetError(
-                f"{self._data} belongs to the fleet {self.node.fleet}, which is not that of the token",
-                "Pass another --data, or omit --join.",
-            )
+            message = f"{self._data} belongs to the fleet {self.node.fleet}, which is not that of the token"
+            raise FleetError(message, "Pass another --data, or omit --join.")
 
     async def _keepers(self) -> list[Member]:
         return [member for member in await self.registry().members() if member.keeper]
@@ -462,15 +455,12 @@ class Fleet:
             raise FleetError(f"the fleet has no node {id_}", f"Its nodes are: {', '.join(sorted(members))}")
         member = members[id_]
         if id_ in present:
-            raise FleetError(
-                f"the node {id_} is running",
-                "Run `svc fleet drain` on its machine and stop the service there. Then repeat this.",
-            )
+            hint = "Run `svc fleet drain` on its machine and stop the service there. Then repeat this."
+            raise FleetError(f"the node {id_} is running", hint)
         if member.keeper:
             if not node.keeper:
-                raise FleetError(
-                    f"the node {node.node} cannot remove a keeper", "Run this on the machine of a keeper."
-                )
+                hint = "Run this on the machine of a keeper."
+                raise FleetError(f"the node {node.node} cannot remove a keeper", hint)
             await self._remove_keeper(member, {each.id for each in members.values() if each.keeper} & present)
         await self.registry().remove(id_)
         return member
@@ -499,10 +489,8 @@ class Fleet:
             each.name for each in await stream_copies(connection) if len(each.current - {member.id}) < COPIES
         ]:
             if time.monotonic() > end:
-                raise FleetError(
-                    f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
-                    "Look at the nodes with `svc fleet status`; the copies continue.",
-                )
+                message = f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s"
+                raise FleetError(message, "Look at the nodes with `svc fleet status`; the copies continue.")
             await asyncio.sleep(POLL_SECONDS)
 
     async def _present(self) -> set[str]:

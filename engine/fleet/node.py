@@ -100,9 +100,8 @@ class FleetNode:
         except OSError as error:
             raise disk_error(path, error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FleetError(
-                f"{path} is corrupt", "Restore it, or join again with an empty data directory."
-            ) from error
+            hint = "Restore it, or join again with an empty data directory."
+            raise FleetError(f"{path} is corrupt", hint) from error
 
     def save(self, folder: Path, **changes: Any) -> "FleetNode":
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
@@ -172,9 +171,8 @@ def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> Clu
         tls.load_cert_chain(folder / CERTIFICATE, folder / KEY)
         password = read_password(folder, account)
     except (OSError, ssl.SSLError) as error:
-        raise FleetError(
-            f"the certificates of the node in {folder} cannot be used: {error}", "Restore the folder."
-        ) from error
+        hint = "Restore the folder."
+        raise FleetError(f"the certificates of the node in {folder} cannot be used: {error}", hint) from error
     servers = sorted(node.nodes, key=lambda address: address != node.address)
     urls = tuple(f"tls://{address}" for address in servers)
     return ClusterAddress(servers=urls, tls=tls, user=account, password=password)
@@ -201,7 +199,5 @@ def check_address(address: NodeAddress) -> None:
             socket.create_server(each, family=family).close()
         except OSError as error:
             cause = str(error.strerror).partition(" (while")[0]  # Without the address again.
-            raise FleetError(
-                f"cannot listen on {each}: {cause}",
-                "Use an address of this machine with a free port, or stop the program that uses the port.",
-            ) from error
+            hint = "Use an address of this machine with a free port, or stop the program that uses the port."
+            raise FleetError(f"cannot listen on {each}: {cause}", hint) from error

@@ -78,10 +78,9 @@ class Member:
 
 
 def removed(id_: str) -> FleetError:
-    return FleetError(
-        f"the node {id_} was removed from the fleet",
-        "Delete its data directory, then join again with another token: svc serve --join TOKEN",
-    )
+    """Return the error of a node that is not a member any more."""
+    hint = "Delete its data directory, then join again with another token: svc serve --join TOKEN"
+    return FleetError(f"the node {id_} was removed from the fleet", hint)
 
 
 def _compatible(version: str, other: str) -> bool:
@@ -112,9 +111,8 @@ class JoinToken:
             if not addresses or not text.strip().startswith(TOKEN_PREFIX):
                 raise ValueError
         except (ValueError, KeyError, TypeError) as error:
-            raise FleetError(
-                "the token is not valid", "Copy the whole token that `svc fleet token` printed."
-            ) from error
+            hint = "Copy the whole token that `svc fleet token` printed."
+            raise FleetError("the token is not valid", hint) from error
         return token
 
     @property
@@ -194,10 +192,8 @@ class Registry:
             raise removed(id_)
         for other in await self.members():
             if other.id != id_ and not _compatible(other.version, self._version):
-                raise FleetError(
-                    f"this machine has svc {self._version}, the node {other.id} {other.version}",
-                    "Upgrade all nodes by one minor version at a time.",
-                )
+                message = f"this machine has svc {self._version}, the node {other.id} {other.version}"
+                raise FleetError(message, "Upgrade all nodes by one minor version at a time.")
         member = replace(Member(**json.loads(value.value)), version=self._version)
         await self._kv.cas(value.key, json.dumps(asdict(member)).encode(), value.revision)
 
@@ -240,33 +236,25 @@ class Registry:
 
     def _check(self, request: JoinRequest) -> None:
         if request.version != self._version:
-            raise FleetError(
-                f"this machine has svc {request.version}, the fleet {self._version}",
-                f"Install the same version here: pip install 'svc-tui[fleet]=={self._version}'",
-            )
+            hint = f"Install the same version here: pip install 'svc-tui[fleet]=={self._version}'"
+            raise FleetError(f"this machine has svc {request.version}, the fleet {self._version}", hint)
         skew = request.time_ns - self._now_ns()
         if abs(skew) > MAX_SKEW_NS:
             state = "ahead of" if skew > 0 else "behind"
-            raise FleetError(
-                f"the clock of this machine is {abs(skew) // 10**9} s {state} the fleet's",
-                "Synchronize the clocks of all machines, for example with chrony.",
-            )
+            hint = "Synchronize the clocks of all machines, for example with chrony."
+            raise FleetError(f"the clock of this machine is {abs(skew) // 10**9} s {state} the fleet's", hint)
 
     async def _new_member(self, request: JoinRequest, *, keeper: bool) -> Member:
         members = await self.members()
         for member in members:
             if (member.host, member.port) == (request.host, request.port):
-                raise FleetError(
-                    f"{member.address} is the address of the node {member.id}",
-                    "Pass another address with --fleet-listen.",
-                )
+                hint = "Pass another address with --fleet-listen."
+                raise FleetError(f"{member.address} is the address of the node {member.id}", hint)
         numbers = [int(member.id[1:].partition("-")[0]) for member in members]
         keepers = sum(member.keeper for member in members)
         if keeper and keepers >= MAX_KEEPERS:
-            raise FleetError(
-                f"the fleet has {keepers} keepers, the maximum",
-                "Remove one with `svc fleet remove`, or create the token without --keeper.",
-            )
+            hint = "Remove one with `svc fleet remove`, or create the token without --keeper."
+            raise FleetError(f"the fleet has {keepers} keepers, the maximum", hint)
         return Member(
             id=node_id(1 + max(numbers, default=0)),
             host=request.host,
@@ -412,10 +400,8 @@ def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Ad
             found = httpx.get(f"{url}/authority", verify=False, **options).raise_for_status()
             certificate = str(found.json()["certificate"])
             if fingerprint(certificate) != token.authority:
-                raise FleetError(
-                    f"{address.join} is not a node of the fleet of this token",
-                    "Check the address, and create a token with `svc fleet token`.",
-                )
+                hint = "Check the address, and create a token with `svc fleet token`."
+                raise FleetError(f"{address.join} is not a node of the fleet of this token", hint)
             context = ssl.create_default_context(cadata=certificate)
             answer = httpx.post(url, json={**body, "time_ns": time.time_ns()}, verify=context, **options)
             document = answer.json()
@@ -429,7 +415,5 @@ def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Ad
 
 def _unreachable(token: JoinToken, failure: Exception) -> NodeUnreachable:
     addresses = ", ".join(str(address.join) for address in token.addresses)
-    return NodeUnreachable(
-        f"cannot reach the fleet at {addresses}: {failure}",
-        "Check that svc runs there, and that firewalls allow the ports 4222, 5222 and 6222.",
-    )
+    hint = "Check that svc runs there, and that firewalls allow the ports 4222, 5222 and 6222."
+    return NodeUnreachable(f"cannot reach the fleet at {addresses}: {failure}", hint)

@@ -85,7 +85,12 @@ class NodeLease:
                 if await self._store(id_.encode()):
                     self._id, self._until = id_, sent + LEASE_SECONDS - MARGIN_SECONDS
                 else:
-                    await self._read_own()
+                    # A renewal whose answer was lost was stored, or the end of the lease.
+                    message = await self._stream.last(SUBJECT + self.node, LEASE_SECONDS)
+                    self._sequence = message.sequence if message is not None else 0
+                    if self._id and (message is None or message.content != self._id.encode()):
+                        _log.warning("another node has ended the lease of this node, which did not answer")
+                        self._id = ""
                     continue
             except BucketError as error:
                 _log.debug("the lease was not renewed: %s", error)
@@ -99,14 +104,6 @@ class NodeLease:
         )
         self._sequence = sequence or self._sequence
         return sequence is not None
-
-    async def _read_own(self) -> None:
-        """Note what was stored: a renewal whose answer was lost, or the end of the lease."""
-        message = await self._stream.last(SUBJECT + self.node, LEASE_SECONDS)
-        self._sequence = message.sequence if message is not None else 0
-        if self._id and (message is None or message.content != self._id.encode()):
-            _log.warning("another node has ended the lease of this node, which did not answer")
-            self._id = ""
 
     async def is_over(self, lease: str) -> bool:
         node, _, id_ = lease.partition(".")

@@ -244,7 +244,11 @@ class Gateway:
             if isinstance(version, _UNBUILT):
                 version = await self._wait_for_build(version, exchange)
                 if isinstance(version, NotReady):
-                    return await self._not_ready(version, exchange, endpoint)
+                    building, error = version.first_build is not None, version.error
+                    detail = f"{endpoint.name} is being built for the first time" if building else ""
+                    detail = error.public_message if error is not None else detail
+                    debug = DebugDetail(detail, error=error, building=building)
+                    return await self._problem(exchange, "not-ready", debug, detail=detail)
             if isinstance(version, StaticResponder):
                 response = await version.respond(exchange)
                 if response is not None:
@@ -287,17 +291,6 @@ class Gateway:
             with exchange.trace.measure("build", "wait for the first build"):
                 version = await version.first_build.wait(seconds) or version
         return version
-
-    async def _not_ready(
-        self, version: NotReady, exchange: TracedExchange, endpoint: Endpoint
-    ) -> _SpanOutcome:
-        if version.first_build is not None:
-            detail = f"{endpoint.name} is being built for the first time"
-            debug = DebugDetail(detail, building=True)
-        else:
-            detail = version.error.public_message if version.error else ""
-            debug = DebugDetail(detail, error=version.error)
-        return await self._problem(exchange, "not-ready", debug, detail=detail)
 
     async def _run(
         self, exchange: TracedExchange, endpoint: Endpoint, version: DynamicVersion, span: SpanContext

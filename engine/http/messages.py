@@ -78,9 +78,17 @@ class RequestHead:
             self._resolve_target()
         self.length: int | None = 0
         if b"transfer-encoding" in names:
-            self._require_chunked(names)
+            codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+            if len(codings) != 1 or codings[0].lower() != b"chunked":
+                raise MalformedRequest(501)
+            if b"content-length" in names or minor == b"0":
+                raise MalformedRequest
+            self.length = None
         elif b"content-length" in names:
-            self.length = self._content_length()
+            lengths = [value for name, value in self.headers if name == b"content-length"]
+            if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _LENGTH_DIGITS:
+                raise MalformedRequest
+            self.length = int(lengths[0])
         self.keep_alive = minor == b"1" and (
             b"connection" not in names or b"close" not in self._tokens(b"connection")
         )
@@ -102,20 +110,6 @@ class RequestHead:
     def _tokens(self, name: bytes) -> set[bytes]:
         values = b",".join(value for key, value in self.headers if key == name)
         return {token.strip(b" \t").lower() for token in values.split(b",")}
-
-    def _content_length(self) -> int:
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _LENGTH_DIGITS:
-            raise MalformedRequest
-        return int(lengths[0])
-
-    def _require_chunked(self, names: list[bytes]) -> None:
-        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
-        if len(codings) != 1 or codings[0].lower() != b"chunked":
-            raise MalformedRequest(501)
-        if b"content-length" in names or self.version == "1.0":
-            raise MalformedRequest
-        self.length = None
 
 
 class ChunkedDecoder:

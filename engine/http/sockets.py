@@ -119,15 +119,12 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool, listens: bo
         if error.errno == errno.EADDRINUSE:
             raise _in_use(port) from error
         if error.errno == errno.EACCES:
-            raise SvcError(
-                f"port {port} may not be used: {error.strerror}", "Take a port above 1023."
-            ) from error
+            hint = "Take a port above 1023."
+            raise SvcError(f"port {port} may not be used: {error.strerror}", hint) from error
         if optional:
             return None
-        raise SvcError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}",
-            "It needs an address that this machine has, as in 127.0.0.1, 0.0.0.0 or ::.",
-        ) from error
+        hint = "It needs an address that this machine has, as in 127.0.0.1, 0.0.0.0 or ::."
+        raise SvcError(f"cannot listen on {host} port {port}: {error.strerror or error}", hint) from error
     return listener
 
 

@@ -69,9 +69,8 @@ class IssuedCertificate:
                 file.flush()
                 context.load_cert_chain(file.name, password=password)
         except (OSError, ValueError) as error:
-            raise CertificateError(
-                f"an issued certificate cannot be used: {error}", "Check the disk for temporary files."
-            ) from error
+            hint = "Check the disk for temporary files."
+            raise CertificateError(f"an issued certificate cannot be used: {error}", hint) from error
         return context
 
 

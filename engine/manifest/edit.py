@@ -169,9 +169,8 @@ def plan_resources(
     before = read(root / MANIFEST)
     project = parse(root, before)
     if taken := next((name for name in tables if name in project.resources), None):
-        raise EditRefused(
-            f"{MANIFEST} has a resource {taken} already", "Choose another name.", code="conflict"
-        )
+        hint = "Choose another name."
+        raise EditRefused(f"{MANIFEST} has a resource {taken} already", hint, code="conflict")
     content = with_tables(before, tables)
     try:
         edited = parse(root, content)
@@ -204,9 +203,8 @@ def write(edit: ManifestEdit) -> None:
     try:
         with locked_folder(path.parent):
             if read(edit.root / MANIFEST) != edit.before:
-                raise ManifestChanged(
-                    f"{MANIFEST} was changed by another program meanwhile", "Check the file, then try again."
-                )
+                hint = "Check the file, then try again."
+                raise ManifestChanged(f"{MANIFEST} was changed by another program meanwhile", hint)
             write_atomic(path, edit.after, sync=True, like=path.stat())
             sync_folder(path.parent)
     except OSError as error:
@@ -223,21 +221,26 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
     text = content.decode("utf-8")
     byte_order_mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
-    lines = decode(root / MANIFEST, content)
+    positions = find_positions(decode(root / MANIFEST, content))
+    table: KeyPath = ("resource", change.resource)
+    splices: tuple[Splice, ...]
     match change:
-        case AddMount(resource, pattern, target):
-            splices: tuple[Splice, ...] = (added(lines, resource, pattern, target),)
-        case ChangeMount(resource, pattern, to, target):
-            splices = changed(lines, resource, pattern, to, target)
-        case RemoveMount(resource, pattern):
-            splices = (removed(lines, resource, pattern),)
-        case AddOrigin(resource, origin):
-            splices = (origin_added(lines, resource, origin),)
+        case AddMount(_, pattern, target):
+            splices = (_mount_added(positions, table, pattern, target),)
+        case ChangeMount(_, pattern, to, target):
+            pair = positions.pairs[*table, "mounts", pattern]
+            key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
+            splices = Splice(pair.value, pair.end, _quoted(target)), key  # The later position first.
+        case RemoveMount(_, pattern):
+            splices = (_mount_removed(positions, table, pattern),)
+        case AddOrigin(_, origin):
+            splices = (_origin_added(positions, table, origin),)
         case RemoveOrigin(resource, origin):
-            index = project.resources[resource].egress.index(origin)
-            splices = (origin_removed(lines, resource, index),)
+            entries = _entries(positions, table)
+            entry = entries[project.resources[resource].egress.index(origin)]
+            splices = (_without(positions, entries, entry, positions.pairs[entry.base]),)
     for splice in splices:
-        text = spliced(text, splice)
+        text = _spliced(text, splice)
     after = (byte_order_mark + text).encode()
     try:
         edited = parse(root, after)
@@ -324,9 +327,8 @@ def _egress_after(resource: Resource, change: OriginChange) -> tuple[str, ...]:
         entries.remove(change.origin)
     elif change.origin not in entries:
         if not parses(parse_rule, change.origin):
-            raise EditRefused(
-                f'"{change.origin}" is not an origin', "Write https://HOST or http://HOST:PORT."
-            )
+            hint = "Write https://HOST or http://HOST:PORT."
+            raise EditRefused(f'"{change.origin}" is not an origin', hint)
         entries.append(change.origin)
     return tuple(entries)
 
@@ -368,11 +370,9 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(reversed(undone))
 
 
-def added(text: str, resource: str, pattern: str, target: str) -> Splice:
+def _mount_added(positions: Positions, table: KeyPath, pattern: str, target: str) -> Splice:
     """Return the edit that adds a mount after the existing ones, or after the keys of its resource."""
-    table: KeyPath = ("resource", resource)
-    mounts: KeyPath = (*table, "mounts")
-    positions = find_positions(text)
+    text, mounts = positions.text, (*table, "mounts")
     mount = f"{_quoted(pattern)} = {_quoted(target)}"
     if mounts in positions.pairs:
         pair, elements = positions.pairs[mounts], _inside(positions, mounts)
@@ -387,82 +387,55 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
             return _line(text, header, mount, text.rfind("\n", 0, header) + 1)
         return _line(text, siblings[-1].end, mount, siblings[-1].start)
     if dotted := _below(positions, mounts):
-        return _after(text, positions, dotted[-1], mounts, mount)
-    return _after(text, positions, _below(positions, table)[-1], table, f"mounts = {{ {mount} }}")
+        return _after(positions, dotted[-1], mounts, mount)
+    return _after(positions, _below(positions, table)[-1], table, f"mounts = {{ {mount} }}")
 
 
-def removed(text: str, resource: str, pattern: str) -> Splice:
+def _mount_removed(positions: Positions, table: KeyPath, pattern: str) -> Splice:
     """Return the edit that removes a mount, and the key `mounts` if it would be empty.
 
     A comment on the mount's own line is removed; a comment after an inline table stays.
     """
-    mounts: KeyPath = ("resource", resource, "mounts")
-    positions = find_positions(text)
+    text, mounts = positions.text, (*table, "mounts")
     pair = positions.pairs[*mounts, pattern]
     if pair.base not in positions.pairs:
         return _without_line(text, pair)
-    siblings = _inside(positions, pair.base)
-    if len(siblings) > 1 or pair.base != mounts:
-        return _without_element(siblings, pair)
-    holder = positions.pairs[mounts]
-    if holder.base in positions.pairs:
-        return _without_element(_inside(positions, holder.base), holder)
-    rest = text[holder.end : _line_end(text, holder.end)]
-    return Splice(holder.value, holder.end, "{}") if rest.strip() else _without_line(text, holder)
+    siblings, holder = _inside(positions, pair.base), positions.pairs.get(mounts, pair)
+    after = text[holder.end : _line_end(text, holder.end)].strip()
+    if after and len(siblings) == 1 and holder.base not in positions.pairs:
+        return Splice(holder.value, holder.end, "{}")
+    return _without(positions, siblings, pair, holder)
 
 
-def changed(text: str, resource: str, pattern: str, to: str, target: str) -> tuple[Splice, Splice]:
-    """Return the edits that change pattern and target of a mount, the later position first."""
-    pair = find_positions(text).pairs["resource", resource, "mounts", pattern]
-    key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
-    return Splice(pair.value, pair.end, _quoted(target)), key
-
-
-def origin_added(text: str, resource: str, origin: str) -> Splice:
+def _origin_added(positions: Positions, table: KeyPath, origin: str) -> Splice:
     """Return the edit that adds an entry to `egress`: first in an array of several lines, else last."""
-    table: KeyPath = ("resource", resource)
-    positions = find_positions(text)
     holder = positions.pairs.get((*table, "egress"))
     if holder is None:
-        last = _below(positions, table)[-1]
-        return _after(text, positions, last, table, f"egress = [{_quoted(origin)}]")
-    entries = _entries(text, positions, holder, resource)
+        return _after(positions, _below(positions, table)[-1], table, f"egress = [{_quoted(origin)}]")
+    entries = _entries(positions, table)
     if not entries:
         return Splice(holder.value, holder.end, f"[{_quoted(origin)}]")
-    start, line = entries[0][0], text.rfind("\n", 0, entries[0][0]) + 1
+    start = entries[0].start
+    line = positions.text.rfind("\n", 0, start) + 1
     if line <= holder.value:
-        return Splice(entries[-1][1], entries[-1][1], f", {_quoted(origin)}")
-    indent = text[line:start]
+        return Splice(entries[-1].end, entries[-1].end, f", {_quoted(origin)}")
+    indent = positions.text[line:start]
     return Splice(
         start, start, f"{_quoted(origin)},\n{indent}" if indent.isspace() else f"{_quoted(origin)}, "
     )
 
 
-def origin_removed(text: str, resource: str, index: int) -> Splice:
-    """Return the edit that removes an entry of `egress`, and the key if it would be empty."""
-    positions = find_positions(text)
-    holder = positions.pairs["resource", resource, "egress"]
-    entries = _entries(text, positions, holder, resource)
-    if index < len(entries) - 1:
-        return Splice(entries[index][0], entries[index + 1][0], "")
-    if index:
-        return Splice(entries[index - 1][1], entries[index][1], "")
-    if holder.base in positions.pairs:
-        return _without_element(_inside(positions, holder.base), holder)
-    return _without_line(text, holder)
-
-
-def _entries(text: str, positions: Positions, holder: Pair, resource: str) -> list[tuple[int, int]]:
-    """Return start and end of each entry of `egress`."""
-    entries: list[tuple[int, int]] = []
-    while (start := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
-        match = STRING.match(text, start, holder.end)
+def _entries(positions: Positions, table: KeyPath) -> list[Pair]:
+    """Return the entries of `egress` as pairs without a key."""
+    path, entries = (*table, "egress"), list[Pair]()
+    while (start := positions.first.get((*path, len(entries)))) is not None:
+        match = STRING.match(positions.text, start, positions.pairs[path].end)
         assert match is not None  # The entries of a valid manifest are strings.
-        entries.append(match.span())
+        entries.append(Pair(path, (start,), start, start, match.end()))
     return entries
 
 
-def spliced(original: str, splice: Splice) -> str:
+def _spliced(original: str, splice: Splice) -> str:
     """Return the original text with an edit whose offsets refer to `original` with line ends `\\n`.
 
     New lines take the line end of the line before them, or else of the line after them.
@@ -490,12 +463,12 @@ def _inside(positions: Positions, table: KeyPath) -> list[Pair]:
     return sorted((pair for pair in positions.pairs.values() if pair.base == table), key=attrgetter("start"))
 
 
-def _after(text: str, positions: Positions, last: Pair, table: KeyPath, key: str) -> Splice:
+def _after(positions: Positions, last: Pair, table: KeyPath, key: str) -> Splice:
     """Return the edit that adds a pair of a table after its pair `last`, in the same form."""
-    key = text[last.start : last.parts[len(table) - len(last.base)]] + key
+    key = positions.text[last.start : last.parts[len(table) - len(last.base)]] + key
     if last.base in positions.pairs:
         return Splice(last.end, last.end, f", {key}")
-    return _line(text, last.end, key, last.start)
+    return _line(positions.text, last.end, key, last.start)
 
 
 def _line(text: str, behind: int, key: str, like: int) -> Splice:
@@ -511,11 +484,16 @@ def _without_line(text: str, pair: Pair) -> Splice:
     return Splice(begin, end + 1, "") if end < len(text) else Splice(max(begin - 1, 0), end, "")
 
 
-def _without_element(siblings: list[Pair], pair: Pair) -> Splice:
+def _without(positions: Positions, siblings: list[Pair], pair: Pair, holder: Pair) -> Splice:
+    """Return the edit that removes an element of `holder`, a table or array, and `holder` if it was all."""
     index = siblings.index(pair)
+    if index < len(siblings) - 1:
+        return Splice(pair.start, siblings[index + 1].start, "")
     if index:
         return Splice(siblings[index - 1].end, pair.end, "")
-    return Splice(pair.start, siblings[1].start, "")
+    if holder.base in positions.pairs:
+        return _without(positions, _inside(positions, holder.base), holder, positions.pairs[holder.base])
+    return _without_line(positions.text, holder)
 
 
 def _line_end(text: str, at: int) -> int:

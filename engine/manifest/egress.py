@@ -51,22 +51,18 @@ def parse_authority(scheme: str, authority: str) -> Origin:
         host, port = str(IPv6Address(host)), rest[1:]
     else:
         host, _, port = authority.partition(":")
-        host = _name(host.lower().removesuffix("."))
+        host = host.lower().removesuffix(".")
+        labels = host.split(".")
+        if len(host) > _NAME_LENGTH or not all(map(_LABEL.fullmatch, labels)):
+            raise ValueError(authority)
+        if _NUMBER.fullmatch(labels[-1]) and str(IPv4Address(host)) != host:
+            raise ValueError(authority)
     if port and not (port.isascii() and port.isdigit() and len(port) <= 5):
         raise ValueError(authority)
     number = int(port) if port else _PORTS[scheme]
     if not 0 < number < 65536:
         raise ValueError(authority)
     return Origin(scheme, host, number)
-
-
-def _name(text: str) -> str:
-    labels = text.split(".")
-    if len(text) > _NAME_LENGTH or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError(text)
-    if _NUMBER.fullmatch(labels[-1]) and str(IPv4Address(text)) != text:
-        raise ValueError(text)
-    return text
 
 
 def parse_rule(entry: str) -> Origin:

@@ -124,20 +124,16 @@ def warnings(project: Project) -> tuple[ManifestProblem, ...]:
     if not any(resource.public or resource.schedules for resource in project.resources.values()):
         name = next(iter(project.resources))
         hint = f"Add to [resource.{name}] in {MANIFEST}: public = true"
-        problems.append(
-            ManifestProblem(
-                0, 0, f"resource.{name}", "no resource is public, so nothing can be reached", hint
-            )
-        )
+        message = "no resource is public, so nothing can be reached"
+        problems.append(ManifestProblem(0, 0, f"resource.{name}", message, hint))
     for resource in project.resources.values():
         if kind_of(resource.lane) == "image" and resource.output is not None:
             if not project.root.is_relative_to(resource.output):
                 continue
             key = f"resource.{resource.name}.output"
             message = f"{key} is the project folder: {MANIFEST} and all sources are served with it"
-            problems.append(
-                ManifestProblem(0, 0, key, message, "Move the files to serve to a separate folder.")
-            )
+            hint = "Move the files to serve to a separate folder."
+            problems.append(ManifestProblem(0, 0, key, message, hint))
     return tuple(problems)
 
 
@@ -320,9 +316,8 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
         name, closing = _BRACKETS[bracket]
         return ManifestProblem(line, column, "", f"{name} is not closed", f"Close it with {closing}")
     if at_end and reason != "Invalid value":
-        return ManifestProblem(
-            line, column, "", f"the text ends unexpectedly: {_lower(reason)}", "Close what is open."
-        )
+        message = f"the text ends unexpectedly: {_lower(reason)}"
+        return ManifestProblem(line, column, "", message, "Close what is open.")
     hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in reason), _SYNTAX)
     return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", hint)
 

@@ -138,18 +138,12 @@ def _paths(key_path: tuple[str, ...], table: ResourceTable, root: Path) -> Itera
         yield (*key_path, "workdir"), f'"{table.workdir}" is a file', "Name the folder with the sources."
         return
     if table.entry is not None and os.path.isdir(workdir / table.entry):  # noqa: PTH112
-        yield (
-            (*key_path, "entry"),
-            f'"{table.entry}" is a folder',
-            "Name the module in it that exports fetch.",
-        )
+        hint = "Name the module in it that exports fetch."
+        yield (*key_path, "entry"), f'"{table.entry}" is a folder', hint
     for key, value in (("output", table.output), ("entry", table.entry)):
         if value is not None and isinstance(reason := _inside(workdir, value, root), str):
-            yield (
-                (*key_path, key),
-                reason,
-                f"{key} is relative to workdir and stays inside the project folder.",
-            )
+            hint = f"{key} is relative to workdir and stays inside the project folder."
+            yield (*key_path, key), reason, hint
 
 
 def _inside(base: Path, value: str, root: Path) -> Path | str:
@@ -216,11 +210,8 @@ def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:
     places: dict[str, str] = {}
     project, front = document.project, front_of(document.resource, document.project.front or "")
     if project.domains and not front:
-        yield (
-            ("project", "domains"),
-            "the project has no front",
-            "Set front in [project] to a public resource.",
-        )
+        hint = "Set front in [project] to a public resource."
+        yield ("project", "domains"), "the project has no front", hint
     elif project.domains and document.resource[front].domains:
         hint = "Move all of them to one place: the first one is that to which others redirect."
         yield ("project", "domains"), f"resource {front}, the front, has domains too", hint

@@ -19,13 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from engine.artifact import StoredArtifact
-from engine.bucket.protocols import (
-    Bucket,
-    BucketError,
-    Digest,
-    StaleRevision,
-    VersionedValue,
-)
+from engine.bucket.protocols import Bucket, BucketError, Digest, StaleRevision, VersionedValue
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
 from engine.deploy.deployment import (
@@ -427,20 +421,14 @@ class Deployer:
         Raises `SvcError` while the project is being changed, and if there is nothing to remove.
         """
         if self._locks[project].locked():
-            raise SvcError(
-                f"a deploy or another change of {project} is in progress; nothing was removed",
-                "Try again when it has ended.",
-                code="conflict",
-            )
+            message = f"a deploy or another change of {project} is in progress; nothing was removed"
+            raise SvcError(message, "Try again when it has ended.", code="conflict")
 
         async def steps() -> None:
             async with self._locks[project]:
                 if not await self.removals.is_stored(project) and not await self.removals.is_pending(project):
-                    raise SvcError(
-                        f"the service has no project {project}",
-                        "Run `svc projects list` to list the projects.",
-                        code="not-found",
-                    )
+                    hint = "Run `svc projects list` to list the projects."
+                    raise SvcError(f"the service has no project {project}", hint, code="not-found")
                 await self.removals.begin(project, by)
                 await self._complete_removal(project)
                 self.on_removed(project, by)

@@ -82,17 +82,13 @@ class DomainStore:
         """
         for name in names:
             if below(name, self._domain):
-                raise DomainInvalid(
-                    f"{name} belongs to the service: its domain is {self._domain}",
-                    f"Names there are addresses of projects; use a name outside of {self._domain}.",
-                )
+                hint = f"Names there are addresses of projects; use a name outside of {self._domain}."
+                raise DomainInvalid(f"{name} belongs to the service: its domain is {self._domain}", hint)
             owner = await self._owner(name)
             if owner not in ("", project):
                 named = f"the project {owner}" if may_view(owner) else "another project"
-                raise DomainTaken(
-                    f"the domain {name} belongs to {named}",
-                    f"Remove {name} from svc.toml, or have the other project remove it and deploy.",
-                )
+                hint = f"Remove {name} from svc.toml, or have the other project remove it and deploy."
+                raise DomainTaken(f"the domain {name} belongs to {named}", hint)
 
     async def declare(self, project: str, names: Collection[str]) -> None:
         """Declare exactly these names, and release others."""

@@ -134,10 +134,8 @@ def enforce_policy(
         source = (
             "svc.toml" if all(each.field == "domain" for each in blocked) else "which dependency added them"
         )
-        raise PolicyViolation(
-            f"deploy blocked by new capabilities: {added}",
-            f"Check {source}. If they are expected, run {_ALLOW}.",
-        )
+        hint = f"Check {source}. If they are expected, run {_ALLOW}."
+        raise PolicyViolation(f"deploy blocked by new capabilities: {added}", hint)
 
 
 MOUNTS_HINT = "Write them to svc.toml with `svc mount pull`, or drop them: svc deploy --discard-mounts"
@@ -146,11 +144,8 @@ MOUNTS_HINT = "Write them to svc.toml with `svc mount pull`, or drop them: svc d
 def require_owner(project: str, domains: Iterable[str]) -> None:
     """Raise `SvcError` for new domains, which only an owner of a project can add."""
     if added := ", ".join(domains):
-        raise SvcError(
-            f"new domains of {project} require the role owner: {added}",
-            f"Ask an owner of {project} to deploy them.",
-            code="forbidden",
-        )
+        hint = f"Ask an owner of {project} to deploy them."
+        raise SvcError(f"new domains of {project} require the role owner: {added}", hint, code="forbidden")
 
 
 def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:

@@ -46,6 +46,5 @@ def _quota(cell: VersionedValue | None) -> Quota:
     except (ValueError, AttributeError, RecursionError):
         pass
     project = cell.key.removeprefix(KEY_PREFIX)
-    raise SvcError(
-        f"the stored quota of {project} is corrupt", "Restore control.db from a backup.", code="record"
-    )
+    hint = "Restore control.db from a backup."
+    raise SvcError(f"the stored quota of {project} is corrupt", hint, code="record")

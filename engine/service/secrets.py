@@ -97,9 +97,8 @@ class SecretsKey:
         try:
             content = key.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
         except InvalidTag as error:
-            raise SecretsKeyError(
-                f"the secret {name} is corrupt", "Set it again with `svc secret set`."
-            ) from error
+            hint = "Set it again with `svc secret set`."
+            raise SecretsKeyError(f"the secret {name} is corrupt", hint) from error
         return content.decode("utf-8", "surrogatepass")
 
 
@@ -126,7 +125,11 @@ class SecretStore:
     async def values(self, project: str, names: Set[str]) -> dict[str, str]:
         """Return the values of secrets by name, without those that are not set. Raises `SecretsKeyError`."""
         stored = _stored(await self._cells.get(KEY_PREFIX + project)) if names else {}
-        return {name: self._unsealed(project, name, stored[name]) for name in names & stored.keys()}
+        return {
+            name: value if isinstance(value, str) else self._key.unseal(_context(project, name), value)
+            for name, value in stored.items()
+            if name in names
+        }
 
     async def names(self, project: str) -> list[str]:
         return sorted(_stored(await self._cells.get(KEY_PREFIX + project)))
@@ -140,15 +143,11 @@ class SecretStore:
     async def set(self, project: str, name: str, value: str) -> None:
         """Set a secret. Raises `SecretError`."""
         if not _NAME.fullmatch(name) or RESERVED.fullmatch(name):
-            raise SecretError(
-                f'invalid secret name "{name}"',
-                "Use letters, digits and _; names cannot start with a digit or SVC_.",
-            )
+            hint = "Use letters, digits and _; names cannot start with a digit or SVC_."
+            raise SecretError(f'invalid secret name "{name}"', hint)
         if len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES or "\0" in value:
-            raise SecretError(
-                f"the value of {name} contains a NUL byte or exceeds {MAX_VALUE_BYTES >> 10} KiB",
-                "Store large values in a table and only a key here.",
-            )
+            message = f"the value of {name} contains a NUL byte or exceeds {MAX_VALUE_BYTES >> 10} KiB"
+            raise SecretError(message, "Store large values in a table and only a key here.")
         await self._change(project, lambda values: {**values, name: value})
 
     async def remove(self, project: str, name: str) -> bool:
@@ -170,9 +169,6 @@ class SecretStore:
             )
             if not isinstance(answer, StaleRevision):
                 return
-
-    def _unsealed(self, project: str, name: str, value: _Value) -> str:
-        return value if isinstance(value, str) else self._key.unseal(_context(project, name), value)
 
 
 def _context(project: str, name: str) -> str:

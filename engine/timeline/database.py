@@ -139,10 +139,15 @@ class TimelineDatabase(SqliteFile):
             self.run("pragma synchronous = normal")
             self.run(f"pragma journal_size_limit = {WAL_BYTES}")
             if self.empty:
-                self.change(self._create_tables)
+                # Cursors start at the time in µs, so they exceed all those of an older file.
+                with self.change():
+                    self.run(_SCHEMA)
+                    cursor = time.time_ns() // 1000
+                    self.run("insert or ignore into origin (only, cursor) values (1, ?)", (cursor,))
             self.empty = False
         if not self.empty and self._missing():
-            self.change(self._upgrade)
+            with self.change():
+                self._upgrade()
         if not write:
             self.run("pragma query_only = on")
 
@@ -162,13 +167,5 @@ class TimelineDatabase(SqliteFile):
         self.run(f"pragma user_version = {self.version}")
 
     def _interrupted(self) -> SvcError:
-        return TimelineError(
-            "the records cannot be read in time",
-            "Narrow the range with `since` and `until`, or search for a shorter text.",
-            code="timeout",
-        )
-
-    def _create_tables(self) -> None:
-        """Create the tables. Cursors start at the time in µs, so they exceed all those of an older file."""
-        self.run(_SCHEMA)
-        self.run("insert or ignore into origin (only, cursor) values (1, ?)", (time.time_ns() // 1000,))
+        hint = "Narrow the range with `since` and `until`, or search for a shorter text."
+        return TimelineError("the records cannot be read in time", hint, code="timeout")

@@ -4,12 +4,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.door import Severity
+from engine.files.database_files import database_stamps
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
 from engine.timeline.record import SEVERITY_NUMBERS, Document, document, searchable
 from engine.timeline.recording import RecordedExchange
@@ -145,11 +146,9 @@ class TimelineReader(TimelineDatabase):
 
     def bounds(self) -> tuple[int, int]:
         """Return the first and last cursor; the last is below the first if the file has no records."""
-        return self.view(self._bounds)
-
-    def _bounds(self) -> tuple[int, int]:
-        ((first, last),) = self.run(BOUNDS)
-        origin = self.origin()
+        with self.view():
+            ((first, last),) = self.run(BOUNDS)
+            origin = self.origin()
         return (origin, origin - 1) if first is None else (first, last)
 
     def origin(self) -> int:
@@ -160,28 +159,26 @@ class TimelineReader(TimelineDatabase):
     ) -> RecordPage:
         """Return up to `limit` matching records after a cursor, oldest first, with `max_bytes` of text."""
         self.limit_time(READ_SECONDS)
-        return self.view(lambda: self._after(cursor, record_filter, limit, max_bytes))
-
-    def _after(self, cursor: int, record_filter: RecordFilter, limit: int, max_bytes: int) -> RecordPage:
-        first, last = self._bounds()
-        condition, values = record_filter.condition()
-        sql = f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?"
-        records: list[Document] = []
-        position, read, size, more = cursor, 0, 0, limit > 0
-        while more and read < limit and size < max_bytes:
-            chunk = min(limit - read, _CHUNK_RECORDS)
-            rows = self.run(sql, (position, *values, chunk))
-            more = len(rows) == chunk
-            for row in rows:
-                position, read, size = row[0], read + 1, size + text_bytes(row)
-                if record_filter.matches(row[1:-1]):
-                    records.append(self._document(row))
-                if size >= max_bytes:
-                    more = True
-                    break
-        if not more:
-            position = max(cursor, last)
-        return RecordPage(records, position, self._count_dropped(cursor, first), more)
+        with self.view():
+            first, last = self.bounds()
+            condition, values = record_filter.condition()
+            sql = f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?"
+            records: list[Document] = []
+            position, read, size, more = cursor, 0, 0, limit > 0
+            while more and read < limit and size < max_bytes:
+                chunk = min(limit - read, _CHUNK_RECORDS)
+                rows = self.run(sql, (position, *values, chunk))
+                more = len(rows) == chunk
+                for row in rows:
+                    position, read, size = row[0], read + 1, size + text_bytes(row)
+                    if record_filter.matches(row[1:-1]):
+                        records.append(self._document(row))
+                    if size >= max_bytes:
+                        more = True
+                        break
+            if not more:
+                position = max(cursor, last)
+            return RecordPage(records, position, self._count_dropped(cursor, first), more)
 
     def _count_dropped(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
@@ -283,7 +280,17 @@ class TimelineReader(TimelineDatabase):
 
     def cursor_before(self, time_ns: int) -> int:
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
-        return self.view(lambda: self._cursor_before(time_ns // 1_000_000))
+        time_ms = time_ns // 1_000_000
+        with self.view():
+            low, high = self.bounds()
+            while low <= high:
+                middle = (low + high) // 2
+                ((cursor, written_ms),) = self.run(_NEXT, (middle,))
+                if written_ms < time_ms:
+                    low = cursor + 1
+                else:
+                    high = middle - 1
+            return low - 1
 
     def time_range(self, record_filter: RecordFilter) -> tuple[int, int]:
         """Return the cursors that have all records of its times: the first exclusive, the last inclusive.
@@ -295,33 +302,20 @@ class TimelineReader(TimelineDatabase):
         last = self.bounds()[1] if until is None or self.copied() else self.cursor_before(until)
         return after, last
 
-    def _cursor_before(self, time_ms: int) -> int:
-        low, high = self._bounds()
-        while low <= high:
-            middle = (low + high) // 2
-            ((cursor, written_ms),) = self.run(_NEXT, (middle,))
-            if written_ms < time_ms:
-                low = cursor + 1
-            else:
-                high = middle - 1
-        return low - 1
-
-    def scan_cursors(self, after: int, record_filter: RecordFilter, limit: int) -> CursorPage:
+    def scan_cursors(self, cursor: int, record_filter: RecordFilter, limit: int) -> CursorPage:
         """Match the next `limit` records after a cursor; a filter's `pattern` is ignored."""
         self.limit_time(READ_SECONDS)
-        return self.view(lambda: self._scan_cursors(after, record_filter, limit))
-
-    def _scan_cursors(self, cursor: int, record_filter: RecordFilter, limit: int) -> CursorPage:
-        first, last = self._bounds()
-        after = max(cursor, first - 1)
-        position = max(after, min(after + limit, last))
-        condition, values = record_filter.condition()
-        matching = (
-            f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
-        )
-        sql = f"select json_group_array(cursor - ?) from ({matching})"
-        ((offsets,),) = self.run(sql, (after, after, position, *values))
-        return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
+        with self.view():
+            first, last = self.bounds()
+            after = max(cursor, first - 1)
+            position = max(after, min(after + limit, last))
+            condition, values = record_filter.condition()
+            matching = (
+                f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
+            )
+            sql = f"select json_group_array(cursor - ?) from ({matching})"
+            ((offsets,),) = self.run(sql, (after, after, position, *values))
+            return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
     def by_cursors(
         self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES, *, newest: bool = False
@@ -438,7 +432,7 @@ class TimelineFollower:
     def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
         self._path = path
         self._filter = record_filter
-        self._seen: list[tuple[int, ...]] = []
+        self._seen: list[tuple[int, int, int]] = []
         """Stamps of the files whose records were all read."""
         self.position = position
 
@@ -456,11 +450,7 @@ class TimelineFollower:
         return page or CursorPage(self.position, self.position, "[]", 0)
 
     def _read(self, read: Callable[[TimelineReader], _Page]) -> _Page | None:
-        stamps: list[tuple[int, ...]] = []
-        for each in (self._path, self._path.with_name(f"{self._path.name}-wal")):
-            with suppress(FileNotFoundError):  # Time and size of the two change with each record.
-                status = each.stat()
-                stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        stamps = database_stamps(self._path)
         if stamps == self._seen or (reader := open_reader(self._path)) is None:
             return None
         with closing(reader):

@@ -23,13 +23,7 @@ from engine.files.sqlite_file import WrittenFile
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
-from engine.timeline.database import (
-    BOUNDS,
-    FIELDS,
-    NewerTimeline,
-    TimelineDatabase,
-    TimelineError,
-)
+from engine.timeline.database import BOUNDS, FIELDS, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.query import of_node, open_reader, text_bytes
 from engine.timeline.record import (
     Origin,
@@ -201,7 +195,7 @@ class TimelineStore(TimelineDatabase):
         now_ms = now_ns // 1_000_000
         metrics = [encode_series(each) for each in series]
 
-        def write() -> Appended:
+        with self.change():
             for values in metrics:
                 self.run(_METRIC, (*values, ""))
             last = written_ms = 0
@@ -214,8 +208,6 @@ class TimelineStore(TimelineDatabase):
             first = last - len(rows) + 1
             own = [(first + at, *row, written_ms) for at, row in enumerate(rows)]
             return own, metrics, copied
-
-        return self.change(write)
 
     def _copy(self, node: str, after: int, rows: Rows, series: Rows, now_ms: int) -> int | None:
         """Write a batch of another node, unless it lacks records before; return what `CopiedBatch` gets."""
@@ -252,19 +244,18 @@ class TimelineStore(TimelineDatabase):
         """Remove the oldest records above the limits, in a bounded number of steps."""
         oldest_ms = (now_ns - int(self._retention.max_age_seconds * 1e9)) // 1_000_000
         for _ in range(_MAX_TRIM_STEPS):
-            if not self.change(lambda: self._trim_step(oldest_ms)):
-                break
-        self.change(self._trim_exchanges)
-        self.change(lambda: self.run(_DELETE_SERIES, (oldest_ms, MAX_SERIES)))
-
-    def _trim_exchanges(self) -> None:
-        """Remove recordings whose records were removed, and the oldest ones above the size limit."""
-        first = self.run(BOUNDS)[0][0]
-        if first is not None:
-            self.run("delete from exchange where cursor < ?", (first,))
-        ((weight,),) = self.run("select coalesce(sum(weight), 0) from exchange")
-        if weight > self._retention.max_recording_bytes:
-            self.run(_DELETE_OLDEST, (int(self._retention.max_recording_bytes * 0.95),))
+            with self.change():
+                if not self._trim_step(oldest_ms):
+                    break
+        with self.change():  # Recordings whose records were removed, and the oldest above the size limit.
+            first = self.run(BOUNDS)[0][0]
+            if first is not None:
+                self.run("delete from exchange where cursor < ?", (first,))
+            ((weight,),) = self.run("select coalesce(sum(weight), 0) from exchange")
+            if weight > self._retention.max_recording_bytes:
+                self.run(_DELETE_OLDEST, (int(self._retention.max_recording_bytes * 0.95),))
+        with self.change():
+            self.run(_DELETE_SERIES, (oldest_ms, MAX_SERIES))
 
     def _trim_step(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether more may remain."""

@@ -152,9 +152,8 @@ class _SqlTimeline(TimelineDatabase):
             with limits, turn:
                 yield from cursor.execute(sql)
         except apsw.ExecTraceAbort as error:
-            raise SvcError(
-                "the text has several statements", "Run them one by one.", code="invalid"
-            ) from error
+            hint = "Run them one by one."
+            raise SvcError("the text has several statements", hint, code="invalid") from error
         except apsw.InterruptError as error:
             raise _stopped(written=limits.oversized, collected=memory.oversized) from error
         except (apsw.Error, ValueError) as error:
@@ -274,11 +273,8 @@ def run(path: Path, sql: str, limit: int = MAX_ROWS, canceled: Callable[[], bool
     The members are those of `POST /sql` of the tables: `columns`, `rows`, `truncated`. Raises `SvcError`.
     """
     if len(sql) > MAX_SQL_CHARS:
-        raise SvcError(
-            f"the statement has more than {MAX_SQL_CHARS:,} characters",
-            "Write a shorter one.",
-            code="invalid",
-        )
+        hint = "Write a shorter one."
+        raise SvcError(f"the statement has more than {MAX_SQL_CHARS:,} characters", hint, code="invalid")
     if not path.exists():
         raise SvcError("no records yet", "Send a request first.", code="not-found")
     rows: list[bytes] = []
@@ -324,16 +320,11 @@ def _json(value: Any) -> bytes:
 def _stopped(*, written: bool, collected: bool) -> SvcError:
     if written:
         size = f"{MAX_WRITTEN_BYTES >> 20} MiB of temporary data"
-        return SvcError(
-            f"the statement wrote more than {size}", "Sort or group fewer rows.", code="too-large"
-        )
+        hint = "Sort or group fewer rows."
+        return SvcError(f"the statement wrote more than {size}", hint, code="too-large")
     if collected:
         size = f"{MAX_COLLECTED_BYTES >> 20} MiB"
-        return SvcError(
-            f"the statement collected more than {size}", "Collect fewer values.", code="too-large"
-        )
-    return SvcError(
-        f"the statement took longer than {TIMEOUT_SECONDS:.0f} s",
-        "Read the last records only: where cursor > (select max(cursor) - 10000 from requests).",
-        code="timeout",
-    )
+        hint = "Collect fewer values."
+        return SvcError(f"the statement collected more than {size}", hint, code="too-large")
+    hint = "Read the last records only: where cursor > (select max(cursor) - 10000 from requests)."
+    return SvcError(f"the statement took longer than {TIMEOUT_SECONDS:.0f} s", hint, code="timeout")

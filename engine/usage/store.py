@@ -9,10 +9,10 @@ without waiting.
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, astuple, dataclass, fields
+from dataclasses import KW_ONLY, astuple, dataclass, fields, replace
 from functools import partial
 from itertools import groupby, islice
-from operator import itemgetter
+from operator import add, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,8 @@ class UsageCount:
         return cls(**dict(zip(cls.__slots__, numbers, strict=True)))
 
     def __add__(self, other: "UsageCount") -> "UsageCount":
-        return UsageCount(
-            self.requests + other.requests,
-            self.failures + other.failures,
-            compute_ns=self.compute_ns + other.compute_ns,
-            wall_ns=self.wall_ns + other.wall_ns,
-            peak_memory=max(self.peak_memory, other.peak_memory),
-            bytes_in=self.bytes_in + other.bytes_in,
-            bytes_out=self.bytes_out + other.bytes_out,
-        )
+        total = UsageCount.of(map(add, astuple(self), astuple(other)))
+        return replace(total, peak_memory=max(self.peak_memory, other.peak_memory))
 
 
 class Aggregator:
@@ -166,7 +159,8 @@ class UsageStore(SqliteFile):
 
     def _prepare(self, write: bool) -> None:
         if self.empty:
-            self.change(lambda: self._database.execute(_SCHEMA).fetchall())
+            with self.change():
+                self.run(_SCHEMA)
         self.run(_COPIES)
 
     def add(self, counts: Mapping[Key, UsageCount], copies: Iterable[UsageCopy] = ()) -> list[UsageRow]:
@@ -175,13 +169,10 @@ class UsageStore(SqliteFile):
         Returns the sums of the same minutes and resources.
         """
         rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
-
-        def write() -> list[UsageRow]:
+        with self.change():
             self._database.executemany(_ADD, rows)
             self._database.executemany(_COPY, [(*row, node) for node, row in copies])
             return [row for key in counts for row in self.run(_SUMS, key)]
-
-        return self.change(write)
 
     def last_copied(self, node: str) -> int:
         """Return the last minute with sums of another node. 0 without one."""

@@ -69,11 +69,18 @@ class LoginThrottle:
 
     def apply(self, event: LoginEvent) -> None:
         """Count an attempt or a success, also of another node."""
+        keys = self._keys(event.address, event.user)
         if event.success:
-            self._reset(event.address, event.user)
+            (address_key, _), *user_keys = keys
+            for user_key, _ in user_keys:
+                self._counts.pop(user_key, None)
+            if (count := self._counts.get(address_key)) is not None:
+                count.failures -= 1
+                if count.failures <= 0:
+                    del self._counts[address_key]
             return
         now = self._clock()
-        for key, _ in self._keys(event.address, event.user):
+        for key, _ in keys:
             count = self._counts.setdefault(key, _Count())
             if now - count.last > RESET_AFTER_SECONDS:
                 count.failures = 0
@@ -82,16 +89,6 @@ class LoginThrottle:
             self._counts.move_to_end(key)
         while len(self._counts) > MAX_TRACKED:
             self._counts.popitem(last=False)
-
-    def _reset(self, address: str, user: str) -> None:
-        (address_key, _), *user_keys = self._keys(address, user)
-        for user_key, _ in user_keys:
-            self._counts.pop(user_key, None)
-        count = self._counts.get(address_key)
-        if count is not None:
-            count.failures -= 1
-            if count.failures <= 0:
-                del self._counts[address_key]
 
     def _wait(self, key: tuple[str, str], free: int, now: float) -> float:
         count = self._counts.get(key)

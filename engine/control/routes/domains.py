@@ -168,10 +168,8 @@ def certificate_blueprint(names: Names) -> Routes:
         """Check the domain of the service as one of a project. Requires the role deployer of all."""
         domain = names.certificates.domain
         if data.name and (name := parse_domain(data.name)) != domain:
-            raise DomainInvalid(
-                f"{name} is not the domain of the service, {domain}",
-                "Check a domain of a project in the folder of the project.",
-            )
+            hint = "Check a domain of a project in the folder of the project."
+            raise DomainInvalid(f"{name} is not the domain of the service, {domain}", hint)
         return await names.check("", domain)
 
     return routes

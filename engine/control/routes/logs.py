@@ -72,12 +72,17 @@ class LogFilter(QueryModel):
         if self.level is not None and minimum is None:
             names = ", ".join(each.lower() for each in SEVERITIES)
             raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
+        statuses = None
+        if self.status is not None:
+            beyond, hundred, rest = _STATUS.findall(self.status)[0]
+            first = int(hundred + rest.replace("x", "0"))
+            statuses = first, 599 if beyond else first + (99 if rest == "xx" else 0)
         now = time.time_ns()
         since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
         return RecordFilter(
             request_id=self.request,
             min_level=minimum,
-            statuses=_statuses(self.status) if self.status is not None else None,
+            statuses=statuses,
             since_ns=since,
             until_ns=until,
             **self.model_dump(include={"resource", "text", "roots", "heads"}),
@@ -87,12 +92,6 @@ class LogFilter(QueryModel):
         """Raise `SvcError` if `follow` is combined with `until`."""
         if follow and self.until is not None:
             raise SvcError("`follow` and `until` exclude each other", code="invalid")
-
-
-def _statuses(text: str) -> tuple[int, int]:
-    beyond, hundred, rest = _STATUS.findall(text)[0]
-    first = int(hundred + rest.replace("x", "0"))
-    return first, 599 if beyond else first + (99 if rest == "xx" else 0)
 
 
 MAX_TAIL = 100_000
@@ -349,7 +348,13 @@ def _read(path: Path, read: Callable[[TimelineReader], list[Document]], spans: b
         first, last = reader.bounds()
         documents = read(reader)
         if spans:
-            _add_spans(reader, documents)
+            fronts: dict[str, Document] = {}
+            for document in documents:
+                if document["kind"] == "request" and document["root"]:
+                    fronts[document["request_id"]] = document
+                    document["spans"] = []
+            for span in reader.child_spans(list(fronts)):
+                fronts[span["request_id"]]["spans"].append(span)
         if heads:
             for document in documents:
                 if lines := list(_indented_after(reader, document)):
@@ -371,16 +376,6 @@ def _indented_after(reader: TimelineReader, head: Document) -> Iterator[str]:
             yield line["body"]
         if not page.more:
             return
-
-
-def _add_spans(reader: TimelineReader, documents: list[Document]) -> None:
-    fronts: dict[str, Document] = {}
-    for document in documents:
-        if document["kind"] == "request" and document["root"]:
-            fronts[document["request_id"]] = document
-            document["spans"] = []
-    for span in reader.child_spans(list(fronts)):
-        fronts[span["request_id"]]["spans"].append(span)
 
 
 async def _cursors(

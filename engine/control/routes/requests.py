@@ -24,12 +24,7 @@ from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import Document, document, encode
-from engine.timeline.recording import (
-    MAX_BODY_BYTES,
-    RecordedExchange,
-    RecordedMessage,
-    exchange_document,
-)
+from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage, exchange_document
 from engine.timeline.recording import encode as encode_exchange
 
 MAX_RECORDS = 20_000

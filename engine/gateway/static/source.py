@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from engine.artifact import BundleFile, FolderArtifact, StaticBundle
+from engine.artifact import FolderArtifact, StaticBundle
 from engine.static_files.bundle import blob_path, is_servable, read_index
 from engine.static_files.content_type import content_type
 from engine.static_files.rules import RULE_FILES
@@ -182,7 +182,18 @@ class BundleSource:
     def __init__(self, artifact: StaticBundle) -> None:
         self._files: dict[str, StaticFile] = {}
         for entry in read_index(artifact):
-            self._files[entry.path] = _image_file(artifact, entry)
+            sha256, _ = entry.encodings["identity"]
+            representations = {}
+            for coding, (blob, size) in entry.encodings.items():
+                suffix = "" if coding == "identity" else f"-{coding}"
+                etag = f'"{sha256[:32]}{suffix}"'.encode()
+                full, lean = response_headers(entry.content_type, coding, etag, hashed=entry.hashed)
+                path = str(blob_path(artifact.folder, blob))
+                representations[coding] = Representation(
+                    size, etag, headers=full, lean_headers=lean, path=path
+                )
+            sizes = {coding: size for coding, (_, size) in entry.encodings.items()}
+            self._files[entry.path] = StaticFile(representations, sizes)
         self.rule_files = {
             name: Path(self._files[name].representations["identity"].path).read_bytes()
             for name in RULE_FILES
@@ -195,15 +206,3 @@ class BundleSource:
         if file not in self._files and page in self._files:
             return FolderRedirect(name)
         return self._files.get(file)
-
-
-def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
-    sha256, _ = entry.encodings["identity"]
-    representations = {}
-    for coding, (blob, size) in entry.encodings.items():
-        suffix = "" if coding == "identity" else f"-{coding}"
-        etag = f'"{sha256[:32]}{suffix}"'.encode()
-        full, lean = response_headers(entry.content_type, coding, etag, hashed=entry.hashed)
-        path = str(blob_path(artifact.folder, blob))
-        representations[coding] = Representation(size, etag, headers=full, lean_headers=lean, path=path)
-    return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})
