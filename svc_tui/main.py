@@ -85,9 +85,11 @@ class _LazyGroup(TyperGroup):
         command = COMMANDS.get(cmd_name)
         if command is None:
             return None  # `_usage_error` names the closest command.
+        from svc_tui.commands.options import Commands  # not for `svc --help`
+
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
         function = getattr(module, command.function)
-        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        group = Commands(add_completion=False, rich_markup_mode=None)
         if isinstance(function, typer.Typer):
             group.add_typer(function, name=cmd_name)
             return typer.main.get_group(group).get_command(ctx, cmd_name)

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import ApiError, Client
 from svc_tui.client.credentials import (
@@ -26,8 +24,9 @@ from svc_tui.client.credentials import (
     service_url,
 )
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes, argument, flag, option
+from svc_tui.commands.options import Commands, PasswordStdin, RoleName, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import plural
 from svc_tui.user_home import Home
 
@@ -138,15 +137,14 @@ def logout(everywhere: Annotated[bool, flag("Log out on all machines.", "--every
     stdout.line(f"logged out of {credentials.key}")
 
 
-def whoami(as_json: AsJson = False) -> None:
+def whoami() -> Answer:
     """Show your user name and roles on the service."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     with noted_client(credentials) as client:
         account = client.call("GET", "/v1/whoami")
     name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
     roles = [f"  {each}" for each in _roles(account)]
-    document = {"service": credentials.key, **account}
-    stdout.answer(document, [f"{name} at {credentials.key}", *roles], as_json=as_json)
+    return Answer({"service": credentials.key, **account}, [f"{name} at {credentials.key}", *roles])
 
 
 def _own_name() -> str:
@@ -156,7 +154,7 @@ def _own_name() -> str:
         return ""
 
 
-token = typer.Typer(help="Manage API tokens for programs such as CI.")
+token = Commands(help="Manage API tokens for programs such as CI.")
 
 
 @token.command("create")
@@ -167,20 +165,18 @@ def create_token(
         list[str] | None, option("NAME", "Project to grant access to; repeatable (default: all).")
     ] = None,
     days: Annotated[int, option("DAYS", "Days until the token expires.", min=1, max=365)] = 90,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Create a token and print it once."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
     with noted_client(credentials) as client:
         created = client.call("POST", "/v1/tokens", body)
-    if not as_json:
-        stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
-    stdout.answer(created, [created["token"]], as_json=as_json)
+    note = f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:"
+    return Answer(created, [created["token"]], before=note)
 
 
 @token.command("list")
-def list_tokens(as_json: AsJson = False) -> None:
+def list_tokens() -> Answer:
     """List your tokens, without their values."""
     tokens = call_service("GET", "/v1/tokens")
     rows = []
@@ -188,10 +184,8 @@ def list_tokens(as_json: AsJson = False) -> None:
         projects = ", ".join("all" if name == "*" else name for name in token["projects"])
         texts = (token["name"], token["role"], projects, token["used"] or "never", token["expires"])
         rows.append([(text, "") for text in texts])
-    if rows and not as_json:
-        stdout.table(("name", "role", "projects", "used", "expires"), rows)
-    else:
-        stdout.answer(tokens, [], as_json=as_json, empty="you have no tokens")
+    lines = stdout.table(("name", "role", "projects", "used", "expires"), rows) if rows else ()
+    return Answer(tokens, lines, empty="you have no tokens")
 
 
 @token.command("rm")
@@ -204,17 +198,18 @@ def revoke_token(name: Annotated[str, argument("NAME", "Name of the token.")], y
 
 ALL_PROJECTS = "*"
 _STDIN_HINT = "Pass --password-stdin, and pipe the password."
-user = typer.Typer(help="Manage users, roles and passwords.")
+user = Commands(help="Manage users, roles and passwords.")
 ProjectName = Annotated[str, option("NAME", "Project of the role (default: all).", "--project")]
 Name = Annotated[str, argument("NAME", "Name of the user.")]
 
 
 @user.command("list")
-def list_users(as_json: AsJson = False) -> None:
+def list_users() -> Answer:
     """List users and their roles in your projects."""
     users = call_service("GET", "/v1/users")
-    lines = (f"{each['name']}  {', '.join(_roles(each)) or 'no role'}" for each in users["users"])
-    stdout.answer(users, lines, as_json=as_json)
+    return Answer(
+        users, (f"{each['name']}  {', '.join(_roles(each)) or 'no role'}" for each in users["users"])
+    )
 
 
 @user.command("add")

@@ -6,44 +6,42 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.bucket.copy import CopyReport
 from engine.bucket.folder import FolderBucket
 from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.commands.options import AsJson, argument
+from svc_tui.commands.options import Commands, argument
 from svc_tui.serve.storage import check_tables, copy_storage, open_bucket
-from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import plural, size
 
-bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.")
+bucket = Commands(help="Copy, back up, restore and verify a service's storage.")
 Data = Annotated[Path, argument("DATA", "Data directory of a service, also of a node of a fleet.")]
 New = Annotated[Path, argument("TO", "New data directory: missing or empty.")]
 Backup = Annotated[Path, argument("FOLDER", "Folder of the backup.")]
 
 
 @bucket.command()
-def migrate(source: Data, target: New, as_json: AsJson = False) -> None:
+def migrate(source: Data, target: New) -> Answer:
     """Copy a stopped service, or a running fleet, into a new folder."""
-    _copy(source, target, as_json)
+    return _copy(source, target)
 
 
 @bucket.command()
-def backup(source: Data, folder: Backup, as_json: AsJson = False) -> None:
+def backup(source: Data, folder: Backup) -> Answer:
     """Copy a stopped service, or a running fleet, into a folder."""
-    _copy(source, folder, as_json)
+    return _copy(source, folder)
 
 
 @bucket.command()
-def restore(folder: Backup, target: New, as_json: AsJson = False) -> None:
+def restore(folder: Backup, target: New) -> Answer:
     """Copy a backup into a new data directory."""
-    _copy(folder, target, as_json)
+    return _copy(folder, target)
 
 
 @bucket.command()
-def verify(data: Data, as_json: AsJson = False) -> None:
+def verify(data: Data) -> Answer:
     """Read the whole storage; name each missing or corrupt object."""
     data = absolute(data)
 
@@ -55,19 +53,17 @@ def verify(data: Data, as_json: AsJson = False) -> None:
 
     with ProgressLine() as line:
         report, findings = asyncio.run(run(lambda report: line.show(summary(report))))
-    if as_json:
-        stdout.data({**members(report), "findings": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            use = f"  deployment {finding.deployment}" if finding.deployment else ""
-            stdout.line(f"{finding.problem}  {finding.name}{use}")
-        stdout.line(f"verified {summary(report)}")
-    if findings:
-        hint = "Deploy the projects again, or restore a backup."
-        raise SvcError(f"{data} has {plural(len(findings), 'missing or corrupt object')}", hint)
+    lines = []
+    for finding in findings:
+        use = f"  deployment {finding.deployment}" if finding.deployment else ""
+        lines.append(f"{finding.problem}  {finding.name}{use}")
+    problems = f"{data} has {plural(len(findings), 'missing or corrupt object')}"
+    error = SvcError(problems, "Deploy the projects again, or restore a backup.") if findings else None
+    document = {**members(report), "findings": [asdict(finding) for finding in findings]}
+    return Answer(document, [*lines, f"verified {summary(report)}"], error=error)
 
 
-def _copy(source: Path, target: Path, as_json: bool) -> None:
+def _copy(source: Path, target: Path) -> Answer:
     source, target = absolute(source), absolute(target)
     if source == target:
         raise InvalidUsage(f"{source} is both source and target", "Name another folder.")
@@ -82,11 +78,9 @@ def _copy(source: Path, target: Path, as_json: bool) -> None:
 
     with ProgressLine() as line:
         report = asyncio.run(run(lambda report: line.show(summary(report))))
-    if as_json:
-        stdout.data({**members(report), "skipped_blobs": report.skipped})
-        return
-    stdout.line(f"copied {summary(report)} to {target}")
-    stderr.note("logs and usage are not copied; they are in the data directories")
+    document = {**members(report), "skipped_blobs": report.skipped}
+    note = "logs and usage are not copied; they are in the data directories"
+    return Answer(document, [f"copied {summary(report)} to {target}"], after=note)
 
 
 def absolute(folder: Path) -> Path:

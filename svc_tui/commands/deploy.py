@@ -12,7 +12,7 @@ from engine.manifest.load import find, load, warnings
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, noted_client
-from svc_tui.commands.deployments import show_live
+from svc_tui.commands.deployments import live_answer
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
 from svc_tui.deploy.format import DeployProgress, Step, domain_lines, plan_lines
@@ -65,7 +65,7 @@ def deploy(
         changed = any(plan_document[key] for key in ("changes", "migrations", "missing"))
         if plan_document["live"] and not changed:
             stderr.note("nothing changed")
-            show_live(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
+            live_answer(client.call("GET", f"/v1/projects/{project.name}")).write(as_json=as_json)
             return
         for line in plan_lines(plan_document):
             stderr.line(line)
@@ -87,7 +87,7 @@ def deploy(
         )
         if not as_json and not client.stopped:
             _show_domains(client, result["deployment"])
-    show_live(result, as_json=as_json)
+    live_answer(result).write(as_json=as_json)
 
 
 def _show_domains(client: Client, deployment: dict[str, Any]) -> None:

@@ -11,12 +11,13 @@ from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import change_lines, live_lines, local_time, one_line, rollback_text
-from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal import prompt, stderr
+from svc_tui.terminal.stdout import Answer
 
 MAX_SHOWN = 20
 
 
-def deployments(as_json: AsJson = False) -> None:
+def deployments() -> Answer:
     """List the deployments of the project in this folder, newest first."""
     with project_service() as (client, project):
         history = client.call("GET", f"/v1/projects/{project.name}/deployments")
@@ -27,7 +28,7 @@ def deployments(as_json: AsJson = False) -> None:
         if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
             lines.append(f"    {text}")
     empty = f"{project.name} has no deployments; create one with `svc deploy`"
-    stdout.answer(history, lines, as_json=as_json, empty=empty)
+    return Answer(history, lines, empty=empty)
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -48,8 +49,7 @@ def rollback(
     ] = "",
     message: Annotated[str, option("REASON", "Reason of the rollback.", "--message", "-m")] = "",
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Roll back to an earlier deployment. Rows and schema of tables are not rolled back."""
     with project_service() as (client, project):
         path = f"/v1/projects/{project.name}"
@@ -66,14 +66,12 @@ def rollback(
         prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?", yes=yes)
         body = {"deployment": target, "revision": plan["revision"], "message": message}
         result = client.call("POST", f"{path}/rollback", body)
-    show_live(result, as_json=as_json)
+    return live_answer(result)
 
 
-def show_live(live: dict[str, Any], *, as_json: bool) -> None:
-    """Write the live deployment and its addresses."""
-    if not as_json:
-        stderr.note(f"live: {live['deployment']['id']}")
-    stdout.answer(live, live_lines(live), as_json=as_json)
+def live_answer(live: dict[str, Any]) -> Answer:
+    """Return the live deployment and its addresses."""
+    return Answer(live, live_lines(live), before=f"live: {live['deployment']['id']}")
 
 
 def _before(client: Client, project: str) -> str:
@@ -105,6 +103,6 @@ def open_resource(
         message = f"{resource} is not a live public resource" if resource else f"{project.name} has no front"
         hint = f"Pass a resource: {', '.join(urls)}." if urls else "Deploy a public one."
         raise InvalidUsage(message, hint)
-    stdout.answer({"resource": resource or None, "url": url}, [url], as_json=as_json)
+    Answer({"resource": resource or None, "url": url}, [url]).write(as_json=as_json)
     if not show:
         webbrowser.open(url)

@@ -17,10 +17,11 @@ from engine.errors import SvcError
 from engine.lane import Lane, Tool
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
-from svc_tui.commands.options import AsJson, flag
+from svc_tui.commands.options import flag
 from svc_tui.composition import lanes
-from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
+from svc_tui.terminal.stdout import Answer, Styled
 from svc_tui.user_home import Home
 
 State = Literal["found", "managed", "installable", "missing"]
@@ -117,21 +118,19 @@ _STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missin
 
 def doctor(
     fix: Annotated[bool, flag("Install missing toolchains that svc can install.", "--fix")] = False,
-    as_json: AsJson = False,
-) -> int:
+) -> Answer:
     """Check build prerequisites, and print the command that installs each missing one."""
     lanes_in_use = _project_lanes()
     home = Home.from_environment(os.environ)
     checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
     ok = installed and not any(check.failed for check in checks)
     rows = [_document(check) for check in checks]
-    if as_json:
-        stdout.data({"ok": ok, "checks": rows})
-    elif stdout.is_terminal():
-        _table(checks, lanes_in_use)
-    else:
-        stdout.fields(list(rows[0]), [list(row.values()) for row in rows])
-    return ExitCode.OK if ok else ExitCode.FAILED
+    return Answer(
+        {"ok": ok, "checks": rows},
+        _lines(checks, lanes_in_use),
+        fields=(list(rows[0]), [list(row.values()) for row in rows]),
+        code=ExitCode.OK if ok else ExitCode.FAILED,
+    )
 
 
 def _project_lanes() -> set[str] | None:
@@ -176,18 +175,19 @@ def _document(check: Check) -> dict[str, str | bool]:
     }
 
 
-def _table(checks: list[Check], lanes_in_use: set[str] | None) -> None:
+def _lines(checks: list[Check], lanes_in_use: set[str] | None) -> list[Styled]:
     names = max(len(check.tool.name) for check in checks)
     versions = max(len(check.tool.version) for check in checks)
-    group = ""
+    group, lines = "", list[Styled]()
     for check in checks:
         tool = check.tool
         if check.group != group:
             group = check.group
             note = "  (not used by this project)" if lanes_in_use is not None and not check.needed else ""
-            stdout.styled([("" if check is checks[0] else "\n", ""), (group, "bold"), (note, "dim")])
+            lines.append([("\n" if lines else "", ""), (group, "bold"), (note, "dim")])
         name, state = (f"  {tool.name:<{names}}  ", ""), (f"{check.state:<11}", _STYLE[check.state])
         place = (tool.problem or tool.path, "" if tool.problem else "dim")
-        stdout.styled([name, state, (f"  {tool.version:<{versions}}  ", ""), place])
+        lines.append([name, state, (f"  {tool.version:<{versions}}  ", ""), place])
         if tool.remedy:
-            stdout.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])
+            lines.append([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])
+    return lines

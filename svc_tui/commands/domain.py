@@ -3,21 +3,20 @@
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import typer
 from rich.text import Text
 
 from engine.manifest.egress import parse_domain
 from svc_tui.client.credentials import call_service, current_project, project_service
-from svc_tui.commands.options import AsJson, argument, flag
+from svc_tui.commands.options import Commands, argument, flag
 from svc_tui.deploy.format import domain_lines, domain_state, record_line, service_lines
-from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Answer
 
-domain = typer.Typer(help="Show and check the domains of the project.")
+domain = Commands(help="Show and check the domains of the project.")
 OfService = Annotated[bool, flag("Show the certificate of the service, as without a project.", "--service")]
 
 
 @domain.command("list")
-def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
+def list_domains(service: OfService = False) -> Answer:
     """List the domains of the live deployment and their states."""
     if service or current_project() is None:
         listed = call_service("GET", "/v1/certificate")
@@ -29,9 +28,7 @@ def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
         lines = domain_lines(project.name, listed)
         add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
         note = "" if listed["domains"] else add
-    if note and not as_json:
-        stderr.note(note)
-    stdout.answer(listed, lines, as_json=as_json)
+    return Answer(listed, lines, before=note)
 
 
 @domain.command()
@@ -40,8 +37,7 @@ def check(
         str | None,
         argument("[NAME]", "Domain, in svc.toml or not, or an address (default: the domain of the service)."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show the DNS records that a domain needs, and whether it works. Retry a certificate that failed."""
     name = name if name is None else parse_domain(name)
     if name is None or current_project() is None:
@@ -50,7 +46,7 @@ def check(
         with project_service() as (client, project):
             path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
             result = client.call("POST", path)
-    stdout.answer(result, _check_lines(result), as_json=as_json)
+    return Answer(result, _check_lines(result))
 
 
 def _check_lines(result: dict[str, Any]) -> list[Text]:

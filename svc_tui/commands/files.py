@@ -7,13 +7,14 @@ import typer
 
 from engine.errors import InvalidUsage
 from engine.static_files.content_type import content_type
-from svc_tui.commands.options import AsJson, argument, flag, option
+from svc_tui.commands.options import Commands, argument, flag, option
 from svc_tui.commands.tables import open_tables, opened, save, service_option, sized_chunks
 from svc_tui.deploy.format import local_time
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import plural, size
 
-files = typer.Typer(help="List, read, store and remove the project's files.")
+files = Commands(help="List, read, store and remove the project's files.")
 files.callback()(service_option)
 Prefix = Annotated[str, argument("[PREFIX]", "Beginning of the keys (default: all).")]
 Key = Annotated[str, argument("KEY", "Key of the file.")]
@@ -24,8 +25,7 @@ def list_files(
     context: typer.Context,
     prefix: Prefix = "",
     recursive: Annotated[bool, flag("List all keys, not one level.", "--recursive", "-r")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List files of one level, or all with --recursive. Keys have levels as paths do, with slashes."""
     found: list[Any] = []
     prefixes: list[str] = []
@@ -36,14 +36,12 @@ def list_files(
             found += page["files"]
             prefixes += page["prefixes"]
             asked["cursor"] = page["cursor"]
-    if as_json:
-        stdout.data({"files": found, "prefixes": prefixes})
-        return
     rows: list[list[stdout.Cell]] = [[("", ""), ("", ""), ("", ""), (each, "bold")] for each in prefixes]
     for each in found:
         kind, modified = each["fields"].get("content-type", ""), local_time(each["modified"])
         rows.append([(size(each["size"]), ""), (modified, "dim"), (kind, "dim"), (each["key"], "")])
-    stdout.table(["size", "modified", "type", "key"], rows)
+    lines = stdout.table(["size", "modified", "type", "key"], rows)
+    return Answer({"files": found, "prefixes": prefixes}, lines)
 
 
 @files.command()
@@ -69,8 +67,7 @@ def put(
     file: Annotated[str, argument("FILE", "File, or - for stdin.")],
     key: Annotated[str, argument("[KEY]", "Key (default: the name of the file).")] = "",
     type: Annotated[str, option("TYPE", "Content type (default: that of the name).", "--type")] = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Store a file. It replaces the one with its key."""
     if file == "-" and not key:
         raise InvalidUsage("the file needs a key", "svc files put - KEY")
@@ -79,7 +76,7 @@ def put(
         chunks = sized_chunks(source, progress.show)
         params = {"key": key, "type": type or content_type(key)}
         stored = project.client.call("PUT", project.path + "files/content", params=params, content=chunks)
-    stdout.answer(stored, [f"{key}  {size(stored['size'])}"], as_json=as_json)
+    return Answer(stored, [f"{key}  {size(stored['size'])}"])
 
 
 @files.command()
@@ -95,10 +92,9 @@ def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Ke
 
 
 @files.command()
-def du(context: typer.Context, prefix: Prefix = "", as_json: AsJson = False) -> None:
+def du(context: typer.Context, prefix: Prefix = "") -> Answer:
     """Show how many files there are, and their bytes."""
     with open_tables(context) as project:
         usage = project.get("files/usage", prefix=prefix)
     limit = f" of {size(usage['limit'])}" if usage["limit"] is not None else ""
-    line = f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"
-    stdout.answer(usage, [line], as_json=as_json)
+    return Answer(usage, [f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"])

@@ -3,16 +3,15 @@
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import load
 from svc_tui.client.credentials import call_service, current_project
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.commands.options import Commands, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import plural, size
 
-quota = typer.Typer(help="Show and set the quotas of projects.")
+quota = Commands(help="Show and set the quotas of projects.")
 UNITS = {
     "instances": "requests at once",
     "memory_mb": "MiB of memory for them",
@@ -33,14 +32,13 @@ def _limit(flag: str, metavar: str, summary: str) -> Any:
 @quota.command()
 def show(
     project: Annotated[str, argument("[PROJECT]", "Name of a project (default: that of this folder).")] = "",
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show the quota of a project."""
     if not project:
         if (root := current_project()) is None:
             raise InvalidUsage("no project is named", "Pass one: svc quota show PROJECT")
         project = load(root).name
-    _show(_call("GET", project), as_json=as_json)
+    return _shown(_call("GET", project))
 
 
 @quota.command("set")
@@ -52,15 +50,14 @@ def set_(
     storage: Annotated[int | None, _limit("--storage", "MIB", "Size of the tables in MiB")] = None,
     egress: Annotated[int | None, _limit("--egress", "N", "Calls to other servers per second")] = None,
     files: Annotated[int | None, _limit("--files", "MIB", "Size of all files in MiB")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Set limits of a project; the others stay as they are. Requires an owner of the service."""
     options = zip(UNITS, (instances, memory, requests, storage, egress, files), strict=True)
     limits = {name: limit or None for name, limit in options if limit is not None}
     if not limits:
         hint = f"Pass one, for example: svc quota set {project} --instances 50"
         raise InvalidUsage("no limit to set", hint)
-    _show(_call("PUT", project, limits), as_json=as_json)
+    return _shown(_call("PUT", project, limits))
 
 
 @quota.command()
@@ -74,16 +71,15 @@ def _call(method: str, project: str, body: Any = None) -> Any:
     return call_service(method, f"/v1/projects/{quote(project, safe='')}/quota", body)
 
 
-def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
+def _shown(limits: dict[str, int | None]) -> Answer:
     texts = ("no limit" if limits[name] is None else f"{limits[name]:,} {UNITS[name]}" for name in UNITS)
     lines = (f"{name.removesuffix('_mb'):<10} {text}" for name, text in zip(UNITS, texts, strict=True))
-    stdout.answer(limits, lines, as_json=as_json)
+    return Answer(limits, lines)
 
 
 def gc(
     plan: Annotated[bool, flag("Show what would be removed, without removing it.", "--plan")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Remove data that no deployment needs from the service."""
     report = call_service("POST", "/v1/gc", {"plan": plan})
     action = "would be removed" if plan else "removed"
@@ -95,38 +91,38 @@ def gc(
     )
     removed = any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code"))
     empty = "nothing to remove; data younger than a day is always retained"
-    stdout.answer(report, lines if removed else (), as_json=as_json, empty=empty)
+    return Answer(report, lines if removed else (), empty=empty)
 
 
-notify = typer.Typer(help="Test the delivery of alerts.", rich_markup_mode=None, no_args_is_help=True)
+notify = Commands(help="Test the delivery of alerts.", rich_markup_mode=None, no_args_is_help=True)
 
 
 @notify.command()
-def test(as_json: AsJson = False) -> None:
+def test() -> Answer:
     """Send a test alert to each receiver of the service."""
     attempts = call_service("POST", "/v1/alerts/test", {})["attempts"]
     lines = (f"{attempt['target']}  {attempt['error'] or 'accepted'}" for attempt in attempts)
-    stdout.answer(attempts, lines, as_json=as_json)
-    if failed := [attempt["target"] for attempt in attempts if attempt["error"]]:
-        hint = "Check the URL that svc serve got by --notify."
-        raise SvcError(f"{', '.join(failed)} did not accept the test", hint)
+    failed = [attempt["target"] for attempt in attempts if attempt["error"]]
+    hint = "Check the URL that svc serve got by --notify."
+    error = SvcError(f"{', '.join(failed)} did not accept the test", hint) if failed else None
+    return Answer(attempts, lines, error=error)
 
 
-projects = typer.Typer(help="List and remove projects of a service.")
+projects = Commands(help="List and remove projects of a service.")
 
 
 @projects.command("list")
-def list_projects(as_json: AsJson = False) -> None:
+def list_projects() -> Answer:
     """List the projects in which you have a role."""
     listed = call_service("GET", "/v1/projects")
     empty = "there are no projects in which you have a role; create one with `svc deploy`"
-    stdout.answer(listed, listed["projects"], as_json=as_json, empty=empty)
+    return Answer(listed, listed["projects"], empty=empty)
 
 
 @projects.command("remove")
 def remove_project(
-    name: Annotated[str, argument("NAME", "Name of the project.")], yes: Yes = False, as_json: AsJson = False
-) -> None:
+    name: Annotated[str, argument("NAME", "Name of the project.")], yes: Yes = False
+) -> Answer:
     """Remove a project with all that it stores. Requires an owner of the project."""
     path = f"/v1/projects/{quote(name, safe='')}"
     if not yes:
@@ -135,8 +131,7 @@ def remove_project(
             stderr.note(f"  {line}")
         if prompt.line(f"remove it; type {name}", "Pass --yes.") != name:
             raise SvcError("canceled; nothing was removed", "Type the project's name, or pass --yes.")
-    removed = call_service("DELETE", path)
-    stdout.answer(removed, [f"removed {name}"], as_json=as_json)
+    return Answer(call_service("DELETE", path), [f"removed {name}"])
 
 
 def _contents(path: str) -> list[str]:

@@ -3,6 +3,9 @@
 Errors complete nothing.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +14,7 @@ import typer
 
 from engine.control.access import Role
 from engine.errors import SvcError
+from svc_tui.terminal.stdout import Answer
 
 
 def option(metavar: str, help: str, *flags: str, **settings: Any) -> Any:
@@ -38,6 +42,32 @@ PasswordStdin = Annotated[bool, flag("Read the password from the first line of s
 RoleName = Annotated[Role, option("ROLE", "Role: viewer, deployer or owner.", "--role")]
 Workers = Annotated[int, option("N", "Number of worker processes.", "--workers", "-w", min=1, max=64)]
 Yes = Annotated[bool, flag("Skip the confirmation prompt.", "--yes", "-y")]
+
+
+class Commands(typer.Typer):
+    """A group of commands. Those that return an `Answer` get the option --json, which prints its document."""
+
+    def command(self, *name: Any, **settings: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a function as a command."""
+        add = super().command(*name, **settings)
+
+        def add_printing(function: Any) -> Any:
+            add(_printing(function) if inspect.get_annotations(function)["return"] is Answer else function)
+            return function
+
+        return add_printing
+
+
+def _printing(function: Callable[..., Answer]) -> Callable[..., int]:
+    @functools.wraps(function)
+    def run(*, as_json: bool, **options: Any) -> int:
+        return function(**options).write(as_json=as_json)
+
+    own = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+    signature = inspect.signature(function)
+    parameters = [*signature.parameters.values(), own]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def resource_names() -> list[str]:

@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from engine.manifest import MANIFEST
 from engine.manifest.egress import Egress, parse_rule
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
-from svc_tui.commands.options import AsJson, option
+from svc_tui.commands.options import Commands, option
 from svc_tui.logs import AGE_EXAMPLES, ServiceOption, open_timeline, parse_age, resolve_target
-from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal import stderr
+from svc_tui.terminal.stdout import Answer
 
 CALLS = (
     "select resource, name, count(*) as calls from spans"
@@ -106,15 +105,14 @@ def suggest(
     return Suggestion(resources, list(commands))
 
 
-policy = typer.Typer(help="Suggest permissions of resources from the logs.")
+policy = Commands(help="Suggest permissions of resources from the logs.")
 
 
 @policy.command("suggest")
 def suggest_(
     since: Annotated[str, option("TIME", f"Maximum age: {AGE_EXAMPLES}.")] = "1d",
     service: ServiceOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Print lines for svc.toml. They permit the calls and denials in the logs."""
     root = find(Path.cwd())
     project = load(root)
@@ -129,4 +127,4 @@ def suggest_(
     }
     document = {"resources": resources, "commands": suggestion.commands}
     empty = f"{MANIFEST} needs no change for the calls in the logs of the last {since}"
-    stdout.answer(document, suggestion.lines(project), as_json=as_json, empty=empty)
+    return Answer(document, suggestion.lines(project), empty=empty)

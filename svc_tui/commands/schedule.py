@@ -2,18 +2,17 @@
 
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from engine.errors import InvalidUsage
 from svc_tui.client import Client
-from svc_tui.commands.options import AsJson, argument
+from svc_tui.commands.options import Commands, argument
 from svc_tui.deploy.format import local_time
 from svc_tui.logs import ServiceOption, open_project
-from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import duration
 
-schedule = typer.Typer(help="Show, run, pause and resume the schedules of the project.")
+schedule = Commands(help="Show, run, pause and resume the schedules of the project.")
 SchedulePath = Annotated[
     str, argument("PATH", "Path of the schedule, or RESOURCE:PATH for one of several resources.")
 ]
@@ -21,47 +20,46 @@ _TONES = {"succeeded": "green", "failed": "red", "interrupted": "yellow"}
 
 
 @schedule.command("list")
-def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> None:
+def list_schedules(service: ServiceOption = None) -> Answer:
     """List the schedules with their last results and next times."""
     with open_project(service) as (client, project):
         listed = client.call("GET", f"/v1/projects/{project}/schedules")
-    if not as_json and not listed["schedules"]:
-        stderr.note(f'{project} has no schedules; add some: schedules = {{ "/nightly" = "0 3 * * *" }}')
-    elif not as_json and not listed["active"]:
-        stderr.note("they run at their times while `svc serve` or `svc dev --schedules` runs")
-    stdout.answer(listed, map(_line, listed["schedules"]), as_json=as_json)
+    note = (
+        "" if listed["active"] else "they run at their times while `svc serve` or `svc dev --schedules` runs"
+    )
+    if not listed["schedules"]:
+        note = f'{project} has no schedules; add some: schedules = {{ "/nightly" = "0 3 * * *" }}'
+    return Answer(listed, map(_line, listed["schedules"]), before=note)
 
 
 @schedule.command()
-def run(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> int:
+def run(path: SchedulePath, service: ServiceOption = None) -> Answer:
     """Run a schedule now, and wait for its end."""
     with open_project(service) as (client, project):
         result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
     line = Text.assemble(*_result(result), (f"  {result['request']}", "dim"))
-    stdout.answer(result, [line], as_json=as_json)
-    if not as_json:
-        stderr.note(f"its log: svc logs --request {result['request']}")
-    return 0 if result["state"] == "succeeded" else 1
+    note, code = f"its log: svc logs --request {result['request']}", int(result["state"] != "succeeded")
+    return Answer(result, [line], after=note, code=code)
 
 
 @schedule.command()
-def pause(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> None:
+def pause(path: SchedulePath, service: ServiceOption = None) -> Answer:
     """Pause a schedule until it is resumed."""
-    _pause(path, service, as_json=as_json, paused=True)
+    return _pause(path, service, paused=True)
 
 
 @schedule.command()
-def resume(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> None:
+def resume(path: SchedulePath, service: ServiceOption = None) -> Answer:
     """Resume a schedule. Times during the pause are not caught up."""
-    _pause(path, service, as_json=as_json, paused=False)
+    return _pause(path, service, paused=False)
 
 
-def _pause(path: str, service: bool | None, *, as_json: bool, paused: bool) -> None:
+def _pause(path: str, service: bool | None, *, paused: bool) -> Answer:
     with open_project(service) as (client, project):
         found = _found(client, project, path)
         listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
     changed = next(each for each in listed["schedules"] if found.items() <= each.items())
-    stdout.answer(changed, [_line(changed)], as_json=as_json)
+    return Answer(changed, [_line(changed)])
 
 
 def _found(client: Client, project: str, path: str) -> dict[str, str]:

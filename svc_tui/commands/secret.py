@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
-import typer
-
 from engine.dev.env_file import ENV_FILE, read_env
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, Yes, argument
-from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.commands.options import Commands, Yes, argument
+from svc_tui.terminal import prompt, stderr
+from svc_tui.terminal.stdout import Answer
 
 MAX_BYTES = 64 << 10
-secret = typer.Typer(help="Manage the secrets of the project.")
+secret = Commands(help="Manage the secrets of the project.")
 
 
 Name = Annotated[str, argument("NAME", "Name of the environment variable.")]
@@ -76,11 +75,11 @@ def push_secrets(
 
 
 @secret.command("list")
-def list_secrets(as_json: AsJson = False) -> None:
+def list_secrets() -> Answer:
     """List the names of the project's secrets; values are never shown."""
     with project_service() as (client, project):
         secrets = client.call("GET", f"/v1/projects/{project.name}/secrets")
-    stdout.answer(secrets, secrets["secrets"], as_json=as_json)
+    return Answer(secrets, secrets["secrets"])
 
 
 @secret.command("rm")

@@ -27,7 +27,7 @@ from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option, table_names
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -48,10 +48,10 @@ from svc_tui.tables_syntax import (
 )
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import plain
-from svc_tui.terminal.stdout import Cell
+from svc_tui.terminal.stdout import Answer, Cell, Styled
 from svc_tui.terminal.units import local_time, plural, size
 
-tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
+tables = Commands(help="Show, query, change, import and export the project's tables.")
 
 
 @tables.callback()
@@ -102,63 +102,54 @@ Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=ta
 
 
 @tables.command("list")
-def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
+def list_tables(context: typer.Context) -> Answer:
     """List tables with their row counts and notes."""
     with open_tables(context) as tables:
         listing = tables.get("tables")
-    if as_json:
-        stdout.data(listing)
-    elif not listing["tables"]:
-        stderr.note(
+    if not (found := listing["tables"]):
+        empty = (
             "the project has no tables; create one with `svc tables create` or a migration tables/0001.sql"
         )
-    elif stdout.is_terminal():
-        rows = [
-            [
-                (table["name"], "cyan"),
-                (_row_count(table), "dim" if table["rows"] is None else ""),
-                (", ".join(column["name"] for column in table["columns"]), ""),
-                (table["note"] or ("" if table["kind"] == "table" else table["kind"]), "dim"),
-            ]
-            for table in listing["tables"]
+        return Answer(listing, empty=empty)
+    rows = [
+        [
+            (table["name"], "cyan"),
+            (_row_count(table), "dim" if table["rows"] is None else ""),
+            (", ".join(column["name"] for column in table["columns"]), ""),
+            (table["note"] or ("" if table["kind"] == "table" else table["kind"]), "dim"),
         ]
-        stdout.table(["table", "rows", "columns", "note"], rows, right={1})
-    else:
-        names = ("name", "kind", "rows", "note")
-        values = [["" if each[name] is None else each[name] for name in names] for each in listing["tables"]]
-        stdout.fields(("table", *names[1:]), values)
+        for table in found
+    ]
+    lines = stdout.table(["table", "rows", "columns", "note"], rows, right={1})
+    names = ("name", "kind", "rows", "note")
+    values = [["" if each[name] is None else each[name] for name in names] for each in found]
+    return Answer(listing, lines, fields=(("table", *names[1:]), values))
 
 
 @tables.command()
-def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
+def show(context: typer.Context, table: Table) -> Answer:
     """Show the columns, indexes and notes of a table."""
     with open_tables(context) as tables:
         document = tables.get("table", name=table)
-    if as_json:
-        stdout.data(document)
-        return
     titles = ("column", "type", "rules", "note")
     described = [
         (column["name"], column["type"], _rules(document, column), column["note"])
         for column in document["columns"]
     ]
-    if not stdout.is_terminal():
-        stdout.fields(titles, described)
-        return
     kind = "" if document["kind"] == "table" else f"{document['kind']}, "
     noun = "row" if document["rows"] == 1 else "rows"
-    stdout.styled([(document["name"], "bold cyan"), (f"  {kind}{_row_count(document)} {noun}", "dim")])
-    if document["note"]:
-        stdout.styled([(document["note"], "")])
-    stdout.line()
+    lines: list[Styled] = [
+        [(document["name"], "bold cyan"), (f"  {kind}{_row_count(document)} {noun}", "dim")]
+    ]
+    lines += [[(document["note"], "")], []] if document["note"] else [[]]
     styles = ("cyan", "", "", "dim")
-    stdout.table(titles, [list(zip(column, styles, strict=True)) for column in described])
-    if document["indexes"]:
-        stdout.line()
+    lines += stdout.table(titles, [list(zip(column, styles, strict=True)) for column in described])
+    lines += [[]] if document["indexes"] else []
     for index in document["indexes"]:
         columns = ", ".join(name or "(an expression)" for name in index["columns"])
         details = ", unique" * index["unique"] + ", partial" * index["partial"]
-        stdout.styled([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
+        lines.append([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
+    return Answer(document, lines, fields=(titles, described))
 
 
 def _rules(table: Any, column: Any) -> str:
@@ -262,28 +253,24 @@ def blame(
     key: KeyText,
     column: Annotated[str, argument("[COLUMN]", "Only changes of this column.")] = "",
     limit: Annotated[int, option("N", "Maximum number of changes.", min=1, max=1000)] = 100,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show what wrote a row, newest first. Example: svc tables blame orders 8812 total"""
     cells = key if key.startswith("[") else json.dumps([key])
     with open_tables(context) as tables:
         found = tables.get("tables/history", table=table, key=cells, column=column, limit=limit)
-    if as_json:
-        stdout.data(found)
-        return
     rows = [
         (local_time(row["write"]["time_ns"]), row["operation"], wrote(row["write"]), changed_cells(row))
         for row in found["rows"]
     ]
     titles = ("time", "change", "by", "cells")
-    if stdout.is_terminal():
-        stdout.table(titles, [[(each, "") for each in row] for row in rows])
-    else:
-        stdout.fields(titles, rows)
     more = "" if found["complete"] else "; there are more changes before: pass --limit N"
-    stderr.note(f"the history has changes since {local_time(found['since_ns'])}{more}")
-    for lacks in found["lacks"]:
-        stderr.warn(f"without history: {lacks}")
+    return Answer(
+        found,
+        stdout.table(titles, [[(each, "") for each in row] for row in rows]),
+        fields=(titles, rows),
+        after=f"the history has changes since {local_time(found['since_ns'])}{more}",
+        warnings=[(f"without history: {lacks}", "") for lacks in found["lacks"]],
+    )
 
 
 @tables.command()
@@ -408,7 +395,7 @@ def _print_result(result: Any, types: ColumnTypes) -> None:
         found = {type(row[column["name"]]) for row in result["rows"]}
         if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
             right.add(index)
-    stdout.table(names, rows, right)
+    stdout.styled_lines(stdout.table(names, rows, right))
 
 
 def _cell(value: Any) -> Cell:
@@ -538,7 +525,7 @@ def _preview(result: Any, table: str) -> None:
     ]
     if stdout.is_terminal():
         rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in result["rows"]]
-        stdout.table(titles, rows)
+        stdout.styled_lines(stdout.table(titles, rows))
     else:
         for title in titles:
             stdout.styled([(title, "")])
@@ -599,8 +586,7 @@ def save(chunks: Iterator[bytes], name: str, progress: stderr.ProgressLine, doin
 def migrate(
     context: typer.Context,
     plan: Annotated[bool, flag("List the pending migrations without applying them.", "--plan")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Apply pending migrations in one transaction. They run in the order of their names."""
     with open_tables(context) as tables:
         files = [{"name": file.name, "sql": file.sql} for file in find_migrations(tables.root)]
@@ -608,17 +594,12 @@ def migrate(
             stderr.warn(warning.message, warning.hint)
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
         names = tables.get("migrations")["applied"]
-    if as_json:
-        stdout.data({"plan": plan, "new": pending, "applied": names})
-        return
-    for name in pending:
-        stdout.line(name)
+    note = f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}"
     if not files:
-        stderr.note(f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql")
+        note = f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql"
     elif not pending:
-        stderr.note(f"no pending migrations; {len(names)} applied before")
-    else:
-        stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
+        note = f"no pending migrations; {len(names)} applied before"
+    return Answer({"plan": plan, "new": pending, "applied": names}, pending, after=note)
 
 
 @tables.command()
