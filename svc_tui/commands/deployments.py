@@ -1,16 +1,32 @@
-"""`svc deployments`, `svc rollback` and `svc open`."""
+"""The project on its service: `svc deployments`, `rollback`, `open`, `secret` and `domain`."""
 
+import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from rich.text import Text
 
+from engine.dev.env_file import ENV_FILE, read_env
 from engine.errors import InvalidUsage, SvcError
+from engine.manifest import MANIFEST
+from engine.manifest.egress import parse_domain
+from engine.manifest.model import Project
 from svc_tui.client import Client
-from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option, resource_names
-from svc_tui.deploy.format import change_lines, live_lines, local_time, one_line, rollback_text
+from svc_tui.client.credentials import call_service, current_project, project_service
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
+from svc_tui.deploy.format import (
+    change_lines,
+    domain_lines,
+    domain_state,
+    live_lines,
+    local_time,
+    one_line,
+    record_line,
+    rollback_text,
+    service_lines,
+)
 from svc_tui.terminal import prompt, stderr
 from svc_tui.terminal.stdout import Answer
 
@@ -106,3 +122,155 @@ def open_resource(
     Answer({"resource": resource or None, "url": url}, [url]).write(as_json=as_json)
     if not show:
         webbrowser.open(url)
+
+
+MAX_BYTES = 64 << 10
+secret = Commands(help="Manage the secrets of the project.")
+
+
+Name = Annotated[str, argument("NAME", "Name of the environment variable.")]
+
+
+@secret.command("set")
+def set_secret(name: Name) -> None:
+    """Set a secret. Prompts for the value without echo, or reads it from piped stdin."""
+    with project_service() as (client, project):
+        value = prompt.secret(f"value of {name}", "Pipe the value.") if sys.stdin.isatty() else _piped()
+        client.call("PUT", _path(project, name), {"value": value})
+    if not value:
+        stderr.warn(f"the value of {name} is empty", f"Pipe the value: echo VALUE | svc secret set {name}")
+    stderr.note(f"set {name}; the next request uses the new value")
+
+
+def _path(project: Project, name: str) -> str:
+    return f"/v1/projects/{project.name}/secrets/{quote(name, safe='')}"
+
+
+def _piped() -> str:
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        hint = "Encode binary values, for example as base64."
+        raise SvcError("the value is not valid UTF-8", hint) from error
+    _check_size("the value", data)
+    return text.removesuffix("\n")
+
+
+def _check_size(subject: str, value: bytes) -> None:
+    if len(value) > MAX_BYTES:
+        hint = "Store large values in a table and only a key here."
+        raise SvcError(f"{subject} is larger than {MAX_BYTES >> 10} KiB", hint)
+
+
+@secret.command("push")
+def push_secrets(
+    file: Annotated[Path, argument("FILE", "File with lines NAME=value.")] = Path(ENV_FILE), yes: Yes = False
+) -> None:
+    """Set the declared secrets that a file such as .env has values for."""
+    values = read_env(file)
+    with project_service() as (client, project):
+        names = sorted(project.secrets & values.keys())
+        if not names:
+            hint = f"Declared: {', '.join(sorted(project.secrets)) or 'none'}."
+            raise SvcError(f"{file} has no value of a secret that {MANIFEST} declares", hint)
+        for name in names:
+            _check_size(f"the value of {name}", values[name].encode())
+        if others := sorted(values.keys() - project.secrets):
+            stderr.note(f"not sent, because {MANIFEST} declares no such secrets: {', '.join(others)}")
+        prompt.confirm(f"set {', '.join(names)} of {project.name} at {client.url}?", yes=yes)
+        for name in names:
+            client.call("PUT", _path(project, name), {"value": values[name]})
+            stderr.note(f"set {name}")
+
+
+@secret.command("list")
+def list_secrets() -> Answer:
+    """List the names of the project's secrets; values are never shown."""
+    with project_service() as (client, project):
+        secrets = client.call("GET", f"/v1/projects/{project.name}/secrets")
+    return Answer(secrets, secrets["secrets"])
+
+
+@secret.command("rm")
+def remove_secret(name: Name, yes: Yes = False) -> None:
+    """Remove a secret."""
+    with project_service() as (client, project):
+        prompt.confirm(f"remove the secret {name} and its value?", yes=yes)
+        client.call("DELETE", _path(project, name))
+    stderr.note(f"removed {name}")
+
+
+domain = Commands(help="Show and check the domains of the project.")
+OfService = Annotated[bool, flag("Show the certificate of the service, as without a project.", "--service")]
+
+
+@domain.command("list")
+def list_domains(service: OfService = False) -> Answer:
+    """List the domains of the live deployment and their states."""
+    if service or current_project() is None:
+        listed = call_service("GET", "/v1/certificate")
+        lines = service_lines(listed["certificate"]) if listed["certificate"] else []
+        note = "" if lines else "the service uses no certificate; without --acme or --tls-cert, a proxy does"
+    else:
+        with project_service() as (client, project):
+            listed = client.call("GET", f"/v1/projects/{project.name}/domains")
+        lines = domain_lines(project.name, listed)
+        add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
+        note = "" if listed["domains"] else add
+    return Answer(listed, lines, before=note)
+
+
+@domain.command()
+def check(
+    name: Annotated[
+        str | None,
+        argument("[NAME]", "Domain, in svc.toml or not, or an address (default: the domain of the service)."),
+    ] = None,
+) -> Answer:
+    """Show the DNS records that a domain needs, and whether it works. Retry a certificate that failed."""
+    name = name if name is None else parse_domain(name)
+    if name is None or current_project() is None:
+        result = call_service("POST", "/v1/certificate/check", {"name": name or ""})
+    else:
+        with project_service() as (client, project):
+            path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
+            result = client.call("POST", path)
+    return Answer(result, _check_lines(result))
+
+
+def _check_lines(result: dict[str, Any]) -> list[Text]:
+    state = "not in the live svc.toml"
+    if result["state"]:
+        texts = result["resource"], domain_state(result | {"detail": ""})[1]
+        state = "  ".join(filter(None, texts))
+    lines = [Text.assemble((result["name"], "bold"), f"  {state}")]
+    if result["retries"]:
+        shown = "list" if result["records"] else "list --service"
+        lines.append(Text(f"svc tries again now; `svc domain {shown}` shows the result"))
+    lines.append(Text("records to set at the DNS provider:"))
+    own = f"A, AAAA  {result['name']} and *.{result['name']}: the addresses of the server"
+    alias, *addresses = map(record_line, result["records"]) if result["records"] else [own]
+    lines.append(Text(f"  {alias}"))
+    if addresses:
+        lines.append(Text("or, as for a name without a subdomain:"))
+    lines += [Text(f"  {each}") for each in addresses]
+    lines.append(Text("DNS now:"))
+    lines += [
+        Text.assemble(
+            ("  ▲ ", "red") if each["problem"] else ("  ● ", "green"),
+            f"{each['address']} {each['problem'] or 'reaches this service'}",
+            f": change the {'AAAA' if ':' in each['address'] else 'A'} or CNAME record that leads there"
+            if each["problem"]
+            else "",
+        )
+        for each in result["addresses"]
+    ] or [Text.assemble(("  ◌ ", "yellow"), result["dns"])]
+    if (issuance := result["issuance"]) is None:
+        return lines
+    lines.append(Text("certificate authority:"))
+    problem, record = issuance["problem"], issuance["record"]
+    if not problem:
+        return [*lines, Text.assemble(("  ● ", "green"), "may issue a certificate for this name")]
+    lines.append(Text.assemble(("  ▲ ", "red"), problem + (", so set another one:" if record else "")))
+    return lines + ([Text(f"    {record_line(record)}")] if record else [])

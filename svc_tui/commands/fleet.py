@@ -155,7 +155,7 @@ def rescue(
     as_json: AsJson = False,
 ) -> None:
     """Make a service for one machine of what this one has. Use it if most keepers are lost for ever."""
-    from svc_tui.commands.bucket import absolute, members, summary
+    from svc_tui.commands.backup import absolute, members, summary
     from svc_tui.serve.storage import rescue
 
     target, ids = absolute(to), [each.strip() for each in keepers.split(",") if keepers]
