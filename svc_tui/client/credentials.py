@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -200,7 +200,11 @@ class CredentialStore:
             check_encryption(url, insecure=insecure)
             return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
         sessions = self._read()
-        key = url or (self._service_of(project) if project else "") or sessions["current"]
+        linked = ""
+        if project is not None:
+            with suppress(OSError, UnicodeDecodeError):
+                linked = (project / DATA_DIR / PROJECT_FILE).read_text().strip()
+        key = url or linked or sessions["current"]
         if not key:
             raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
         session = sessions["services"].get(key)
@@ -262,12 +266,6 @@ class CredentialStore:
         except OSError as error:
             message = f"cannot write {project / DATA_DIR}: {error.strerror}"
             raise SvcError(message, "Check the owner of the folder.") from error
-
-    def _service_of(self, project: Path) -> str:
-        try:
-            return (project / DATA_DIR / PROJECT_FILE).read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            return ""
 
     def _read(self) -> dict[str, Any]:
         """Return the key of the `current` service, and the stored fields of all `services` by their keys."""

@@ -62,7 +62,9 @@ def login(
     if data is None:
         url = url or os.environ.get("SVC_URL", "")
     if not url:
-        credentials = _folder(data)
+        folder = Home.from_environment(os.environ).data(data)
+        ensure_usable(folder)  # Write permission makes an owner.
+        credentials = Credentials(str(folder), user="developer", folder=folder)
     elif data is not None:
         raise InvalidUsage("URL and --data are mutually exclusive", "Pass only one of them.")
     else:
@@ -112,13 +114,6 @@ def _claim_code(client: Client, claim: str) -> str:
             if claim or error.code != "unauthenticated":
                 raise
             stderr.warn(error.message, error.hint)
-
-
-def _folder(data: Path | None) -> Credentials:
-    """Return the credentials of a data directory on this machine; write permission makes an owner."""
-    folder = Home.from_environment(os.environ).data(data)
-    ensure_usable(folder)
-    return Credentials(str(folder), user="developer", folder=folder)
 
 
 def logout(everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False) -> None:

@@ -124,7 +124,12 @@ def doctor(
     home = Home.from_environment(os.environ)
     checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
     ok = installed and not any(check.failed for check in checks)
-    rows = [_document(check) for check in checks]
+    rows: list[dict[str, str | bool]] = [
+        {"group": check.group, "name": check.tool.name, "state": check.state}
+        | {name: getattr(check.tool, name) for name in ("version", "path", "problem", "remedy")}
+        | {"needed": check.needed}
+        for check in checks
+    ]
     return Answer(
         {"ok": ok, "checks": rows},
         _lines(checks, lanes_in_use),
@@ -158,21 +163,6 @@ async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None,
             stderr.render(error)
             installed = False
     return installed
-
-
-def _document(check: Check) -> dict[str, str | bool]:
-    """Return the fields of a check, in column order."""
-    tool = check.tool
-    return {
-        "group": check.group,
-        "name": tool.name,
-        "state": check.state,
-        "version": tool.version,
-        "path": tool.path,
-        "problem": tool.problem,
-        "remedy": tool.remedy,
-        "needed": check.needed,
-    }
 
 
 def _lines(checks: list[Check], lanes_in_use: set[str] | None) -> list[Styled]:

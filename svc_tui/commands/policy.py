@@ -38,10 +38,6 @@ class ResourceNeeds:
     unseen: list[str] = field(default_factory=list)
     mounts: dict[str, str] = field(default_factory=dict)
 
-    def changes(self) -> bool:
-        """Return whether svc.toml differs from the needs."""
-        return bool(self.denied or self.unseen or self.mounts)
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
@@ -54,7 +50,7 @@ class Suggestion:
         """Return the tables and keys of svc.toml, and the commands as comments."""
         lines: list[str] = []
         for name, needs in sorted(self.resources.items()):
-            if not needs.changes():
+            if not (needs.denied or needs.unseen or needs.mounts):
                 continue
             lines += ["", f"[resource.{name}]"]
             if needs.denied or needs.unseen:

@@ -42,7 +42,11 @@ def new(
 ) -> None:
     """Create a project from a template."""
     if not name:
-        name, template = _prompt(template)
+        name = prompt.line("name", "Pass the name: `svc new my-app`.")
+        width = max(map(len, TEMPLATES))
+        for known, summary in TEMPLATES.items():
+            stderr.note(f"  {known:<{width}}  {summary}")
+        template = prompt.line("template", "Pass --template.", template)
     target = Path(name)
     outer = next((path for path in target.absolute().parents if (path / MANIFEST).is_file()), None)
     create_project(target if target.name else target.resolve(), template)
@@ -52,15 +56,6 @@ def new(
     if target.name:
         stdout.line(f"  cd {shlex.quote(str(target))}")
     stdout.line("  svc")
-
-
-def _prompt(template: str) -> tuple[str, str]:
-    """Ask for the name and the template. Raises `InvalidUsage`."""
-    name = prompt.line("name", "Pass the name: `svc new my-app`.")
-    width = max(map(len, TEMPLATES))
-    for known, summary in TEMPLATES.items():
-        stderr.note(f"  {known:<{width}}  {summary}")
-    return name, prompt.line("template", "Pass --template.", template)
 
 
 def add(
