@@ -4,7 +4,7 @@ import json
 import re
 import time
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -95,13 +95,11 @@ def _statement_time(call: Mapping[str, Any]) -> int:
     start = parse_utc(call["time"])
     text = json.dumps([call["response"], call["changes"]], ensure_ascii=False)
     first = start // 10**6 * 10**6
-    return min((each for each in _times(text) if first <= each < first + _MAX_RUN_NS), default=start)
-
-
-def _times(text: str) -> Iterator[int]:
+    times = list[int]()
     for match in _TIME.findall(text):
         with suppress(ValueError):
-            yield parse_utc(match)
+            times.append(parse_utc(match))
+    return min((each for each in times if first <= each < first + _MAX_RUN_NS), default=start)
 
 
 async def replay_capsule(

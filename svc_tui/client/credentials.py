@@ -210,24 +210,21 @@ class CredentialStore:
         session = sessions["services"].get(key)
         if session is None:
             raise NotLoggedIn(f"you are not logged in to {key}", f"Log in with `svc login {key}`.")
-        return self._credentials(key, session)
-
-    def services(self) -> list[str]:
-        """Return the keys of all services, the current one first."""
-        sessions = self._read()
-        return sorted(sessions["services"], key=lambda key: (key != sessions["current"], key))
-
-    def _credentials(self, key: str, session: Mapping[str, Any]) -> Credentials:
         if session.get("folder") is True:
             return Credentials(key, folder=Path(key), user=str(session.get("user", "")))
-        token = self._keyring.get(_entry(key, session)) if session.get("keyring") else session.get("token")
-        if not isinstance(token, str) or not _is_token(token):
+        stored = self._keyring.get(_entry(key, session)) if session.get("keyring") else session.get("token")
+        if not isinstance(stored, str) or not _is_token(stored):
             source = "the system's keyring" if session.get("keyring") else self._path
             raise NotLoggedIn(f"{source} has no session with {key}", f"Log in with `svc login {key}`.")
         insecure = session.get("insecure") is True
         url = service_url(key)
         check_encryption(url, insecure=insecure)
-        return Credentials(key, url, token=token, user=str(session.get("user", "")), insecure=insecure)
+        return Credentials(key, url, token=stored, user=str(session.get("user", "")), insecure=insecure)
+
+    def services(self) -> list[str]:
+        """Return the keys of all services, the current one first."""
+        sessions = self._read()
+        return sorted(sessions["services"], key=lambda key: (key != sessions["current"], key))
 
     def save(self, credentials: Credentials) -> bool:
         """Store credentials as the current ones; return whether the token is in the system's keyring."""

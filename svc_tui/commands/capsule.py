@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,6 @@ from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
-from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
 from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option
 from svc_tui.logs import ServiceOption
@@ -66,7 +64,7 @@ def make(
 ) -> Answer:
     """Write a request to a file. It has the response, records, SQL, rows and artifacts too."""
     from svc_tui.atomic_export import write_export
-    from svc_tui.capsule.collect import collect, read_request
+    from svc_tui.capsule.collect import build_artifacts, collect, packed, read_request
     from svc_tui.capsule.container import write_container
     from svc_tui.capsule.format import content_lines, redaction_lines
     from svc_tui.capsule.redaction import Redactor
@@ -75,7 +73,13 @@ def make(
     project = load(root)
     recorded = read_request(root, project.name, request, service)
     target = output or Path(f"{recorded.request_id}.svccap")
-    artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
+    if missing := [name for name in recorded.resources if name not in project.resources]:
+        hint = "Check out the version of the project that handled the request."
+        raise SvcError(f"resource {missing[0]} handled the request and is not in svc.toml", hint)
+    cache = Home.from_environment(os.environ).cache()
+    mode: BuildMode = "deploy" if recorded.deployed else "dev"
+    built = asyncio.run(build_artifacts(project, recorded.resources, cache, mode, stderr.progress))
+    artifacts = {name: packed(artifact) for name, artifact in built.items()}
     with temporary_folder("svc-capsule-") as folder:
         head, members = collect(
             project,
@@ -93,19 +97,6 @@ def make(
             written = write_export(target, iter(lambda: file.read(1 << 20), b""))
     note = f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}"
     return Answer({"file": str(target), "bytes": written, **head}, after=note)
-
-
-def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[str, Any]:
-    """Build and pack the resources that handled a request."""
-    from svc_tui.capsule.collect import build_artifacts, packed
-
-    missing = [name for name in names if name not in project.resources]
-    if missing:
-        hint = "Check out the version of the project that handled the request."
-        raise SvcError(f"resource {missing[0]} handled the request and is not in svc.toml", hint)
-    cache = Home.from_environment(os.environ).cache()
-    built = asyncio.run(build_artifacts(project, names, cache, mode, stderr.progress))
-    return {name: packed(artifact) for name, artifact in built.items()}
 
 
 @capsule.command("open")

@@ -13,7 +13,6 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_domain
 from engine.manifest.model import Project
-from svc_tui.client import Client
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import (
@@ -69,7 +68,13 @@ def rollback(
     """Roll back to an earlier deployment. Rows and schema of tables are not rolled back."""
     with project_service() as (client, project):
         path = f"/v1/projects/{project.name}"
-        target = deployment or _before(client, project.name)
+        if not (target := deployment):
+            activations = client.call("GET", f"{path}/deployments")["activations"]
+            ids = [activation["deployment"] for activation in activations]
+            target = next((each for each in ids if each != ids[0]), "")
+        if not target:
+            hint = "Run `svc deployments` to list the deployments, and pass an ID."
+            raise SvcError(f"{project.name} has no earlier deployment to roll back to", hint)
         plan = client.call("GET", f"{path}/deployments/{quote(target, safe='')}/rollback")
         for line in change_lines(plan["changes"]):
             stderr.line(line)
@@ -88,16 +93,6 @@ def rollback(
 def live_answer(live: dict[str, Any]) -> Answer:
     """Return the live deployment and its addresses."""
     return Answer(live, live_lines(live), before=f"live: {live['deployment']['id']}")
-
-
-def _before(client: Client, project: str) -> str:
-    """Return the deployment that was live before the current one. Raises `SvcError` if none was."""
-    activations = client.call("GET", f"/v1/projects/{project}/deployments")["activations"]
-    for activation in activations:
-        if activation["deployment"] != activations[0]["deployment"]:
-            return str(activation["deployment"])
-    hint = "Run `svc deployments` to list the deployments, and pass an ID."
-    raise SvcError(f"{project} has no earlier deployment to roll back to", hint)
 
 
 def open_resource(

@@ -120,7 +120,15 @@ def doctor(
     fix: Annotated[bool, flag("Install missing toolchains that svc can install.", "--fix")] = False,
 ) -> Answer:
     """Check build prerequisites, and print the command that installs each missing one."""
-    lanes_in_use = _project_lanes()
+    lanes_in_use: set[str] | None = None
+    try:
+        lanes_in_use = {resource.lane for resource in load(find(Path.cwd())).resources.values()}
+    except ManifestError as error:
+        hint = "Run `svc build` to list the mistakes."
+        stderr.warn(f"{error.summary}: checking all lanes as not needed", hint)
+    except SvcError as error:
+        if error.code != "no-project":
+            raise
     home = Home.from_environment(os.environ)
     checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
     ok = installed and not any(check.failed for check in checks)
@@ -136,19 +144,6 @@ def doctor(
         fields=(list(rows[0]), [list(row.values()) for row in rows]),
         code=ExitCode.OK if ok else ExitCode.FAILED,
     )
-
-
-def _project_lanes() -> set[str] | None:
-    """Return the lanes of the current project; None outside of one or if its manifest is invalid."""
-    try:
-        return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
-    except ManifestError as error:
-        hint = "Run `svc build` to list the mistakes."
-        stderr.warn(f"{error.summary}: checking all lanes as not needed", hint)
-    except SvcError as error:
-        if error.code != "no-project":
-            raise
-    return None
 
 
 async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None, cache: Path) -> bool:

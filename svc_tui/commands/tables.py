@@ -134,10 +134,13 @@ def show(context: typer.Context, table: Table) -> Answer:
     with open_tables(context) as tables:
         document = tables.get("table", name=table)
     titles = ("column", "type", "rules", "note")
-    described = [
-        (column["name"], column["type"], _rules(document, column), column["note"])
-        for column in document["columns"]
-    ]
+    described = []
+    for column in document["columns"]:
+        words = rules(column)
+        if column["primary_key"] and len(document["key"]) > 1:
+            words[0] += f" {document['key'].index(column['name']) + 1}"
+        words += ["computed"] if column["generated"] else []
+        described.append((column["name"], column["type"], ", ".join(words), column["note"]))
     kind = "" if document["kind"] == "table" else f"{document['kind']}, "
     noun = "row" if document["rows"] == 1 else "rows"
     lines: list[Styled] = [
@@ -152,14 +155,6 @@ def show(context: typer.Context, table: Table) -> Answer:
         details = ", unique" * index["unique"] + ", partial" * index["partial"]
         lines.append([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
     return Answer(document, lines, fields=(titles, described))
-
-
-def _rules(table: Any, column: Any) -> str:
-    """Return the rules of a column; with its position in a primary key of several columns."""
-    words = rules(column)
-    if column["primary_key"] and len(table["key"]) > 1:
-        words[0] += f" {table['key'].index(column['name']) + 1}"
-    return ", ".join([*words, *(["computed"] if column["generated"] else [])])
 
 
 def _row_count(table: Any) -> str:
@@ -336,16 +331,39 @@ def _run_statement(
         result = tables.post("sql", {**defaults, **body, "params": params})
         types = ColumnTypes() if as_csv else tables.types()
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
-    _print_summary(result, write=write)
+    count = len(result["rows"])
+    if result["truncated"]:
+        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
+        hint = "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`."
+        stderr.warn(f"the result ends after {plural(count, 'row')}: {reason} was reached", hint)
+    if write:
+        stderr.note(f"{plural(result['changes'], 'row')} written")
+    elif stdout.is_terminal() and not result["truncated"]:
+        stderr.note(plural(count, "row"))
 
 
 def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool, exact: bool = True) -> None:
     """Print the rows of a result as JSON, as a table, or as CSV: `exact`, or without control characters."""
+    names = [column["name"] for column in result["columns"]]
     if as_json:
         column_types = [types[column["type"]] for column in result["columns"]]
         stdout.json_lines(row_json(row, column_types) for row in result["rows"])
-    elif result["columns"]:
-        _print_result(result, types) if as_grid else _print_csv(result, exact=exact)
+    elif names and as_grid:
+        right = set()
+        for index, column in enumerate(result["columns"]):
+            kind = types[column["type"]]
+            found = {type(row[column["name"]]) for row in result["rows"]}
+            if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
+                right.add(index)
+        rows = [[_cell(row[name]) for name in names] for row in result["rows"]]
+        stdout.styled_lines(stdout.table(names, rows, right))
+    elif names:
+        raw = stdout.Raw()
+        raw.write(format_row(names).encode())
+        for row in result["rows"]:
+            texts = [value_text(row[name]) for name in names]
+            line = format_row(texts if exact else [text and plain(text) for text in texts])
+            raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
 
 
 def _parse_parameter(text: str, *, write: bool) -> Any:
@@ -378,28 +396,6 @@ def _parse_parameter(text: str, *, write: bool) -> Any:
     return text
 
 
-def _print_csv(result: Any, *, exact: bool) -> None:
-    names = [column["name"] for column in result["columns"]]
-    raw = stdout.Raw()
-    raw.write(format_row(names).encode())
-    for row in result["rows"]:
-        texts = [value_text(row[name]) for name in names]
-        line = format_row(texts if exact else [text and plain(text) for text in texts])
-        raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
-
-
-def _print_result(result: Any, types: ColumnTypes) -> None:
-    names = [column["name"] for column in result["columns"]]
-    rows = [[_cell(row[name]) for name in names] for row in result["rows"]]
-    right = set()
-    for index, column in enumerate(result["columns"]):
-        kind = types[column["type"]]
-        found = {type(row[column["name"]]) for row in result["rows"]}
-        if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
-            right.add(index)
-    stdout.styled_lines(stdout.table(names, rows, right))
-
-
 def _cell(value: Any) -> Cell:
     if value is None:
         return "null", "dim"
@@ -407,18 +403,6 @@ def _cell(value: Any) -> Cell:
         data = value["base64"]
         return f"blob of {plural(len(data) * 3 // 4 - data.count('=', -2), 'byte')}", "dim"
     return value_text(value) or "", ""
-
-
-def _print_summary(result: Any, *, write: bool) -> None:
-    count = len(result["rows"])
-    if result["truncated"]:
-        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
-        hint = "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`."
-        stderr.warn(f"the result ends after {plural(count, 'row')}: {reason} was reached", hint)
-    if write:
-        stderr.note(f"{plural(result['changes'], 'row')} written")
-    elif stdout.is_terminal() and not result["truncated"]:
-        stderr.note(plural(count, "row"))
 
 
 _CHUNK_BYTES = 1 << 18

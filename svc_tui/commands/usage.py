@@ -22,7 +22,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
-from svc_tui.client.credentials import Credentials, noted_client
+from svc_tui.client.credentials import noted_client
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.logs import (
     AGE_EXAMPLES,
@@ -66,9 +66,14 @@ def usage(
     doors: list[Any] = []
     counts: dict[Key, UsageCount] = {}
     if credentials is not None:
-        counts, memory, doors = _query(credentials, load(root).name, minutes)
-    elif (path := usage_path(root)).exists():
-        with closing(UsageStore(path)) as store:
+        path = f"/v1/projects/{load(root).name}"
+        with noted_client(credentials) as client:
+            answer = client.call("GET", f"{path}/usage", params={"minutes": minutes})
+            found = client.call("GET", f"{path}/state")["doors"] if answer["rows"] else []
+        counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in answer["rows"]}
+        memory, doors = answer.get("memory"), [each for each in found if each["bytes"] is not None]
+    elif (file := usage_path(root)).exists():
+        with closing(UsageStore(file)) as store:
             counts = store.read(first)
     sums: defaultdict[Key, UsageCount] = defaultdict(UsageCount)
     for (minute, name), count in counts.items():
@@ -91,18 +96,6 @@ def usage(
             notes.append(f"the {door['name']} of the project have {size(door['bytes'])}{history}")
     fields = list(documents[0]), [list(each.values()) for each in documents]
     return Answer(document, _lines(rows, by), fields=fields, after="\n".join(notes))
-
-
-def _query(
-    credentials: Credentials, project: str, minutes: int
-) -> tuple[dict[Key, UsageCount], dict[str, int] | None, list[Any]]:
-    """Return the counts of a service, its memory (`budget` and `used` in bytes), and the Doors with data."""
-    with noted_client(credentials) as client:
-        answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
-        rows = answer["rows"]
-        doors = client.call("GET", f"/v1/projects/{project}/state")["doors"] if rows else []
-    counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
-    return counts, answer.get("memory"), [each for each in doors if each["bytes"] is not None]
 
 
 def _begin(minute: int, first: int, by: By) -> int:
