@@ -352,6 +352,7 @@ def project_service() -> Iterator[tuple[Client, Project]]:
     """Yield a client of the service of the current project, and the project. Raises `SvcError`."""
     project = load(find(Path.cwd()))
     with noted_client(CredentialStore.from_environment(os.environ).get(project.root)) as client:
+        client.project = project.name
         yield client, project
 
 

@@ -45,6 +45,7 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
     folder = project.root / DATA_DIR
     if (running := find_running(folder, "/v1/projects")) is not None:
         with running:
+            running.project = project.name
             yield running, project
         return
     # The API server takes half a second to load.
@@ -57,6 +58,7 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
         ) as presence,
         Client(presence.url, presence.token) as client,
     ):
+        client.project = project.name
         yield client, project
 
 

@@ -12,7 +12,6 @@ from engine.dev.env_file import ENV_FILE, read_env
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_domain
-from engine.manifest.model import Project
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import (
@@ -35,7 +34,7 @@ MAX_SHOWN = 20
 def deployments() -> Answer:
     """List the deployments of the project in this folder, newest first."""
     with project_service() as (client, project):
-        history = client.call("GET", f"/v1/projects/{project.name}/deployments")
+        history = client.get("deployments")
     address = Text.assemble((project.name, "cyan"), f"  {history['address']}")
     lines: list[Text | str] = [address] if history["address"] else []
     for deployment in history["deployments"][:MAX_SHOWN]:
@@ -67,15 +66,14 @@ def rollback(
 ) -> Answer:
     """Roll back to an earlier deployment. Rows and schema of tables are not rolled back."""
     with project_service() as (client, project):
-        path = f"/v1/projects/{project.name}"
         if not (target := deployment):
-            activations = client.call("GET", f"{path}/deployments")["activations"]
+            activations = client.get("deployments")["activations"]
             ids = [activation["deployment"] for activation in activations]
             target = next((each for each in ids if each != ids[0]), "")
         if not target:
             hint = "Run `svc deployments` to list the deployments, and pass an ID."
             raise SvcError(f"{project.name} has no earlier deployment to roll back to", hint)
-        plan = client.call("GET", f"{path}/deployments/{quote(target, safe='')}/rollback")
+        plan = client.get(f"deployments/{quote(target, safe='')}/rollback")
         for line in change_lines(plan["changes"]):
             stderr.line(line)
         if target == plan["live"]:
@@ -86,7 +84,7 @@ def rollback(
         newer = " (the newer one)" if target > plan["live"] else ""
         prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?", yes=yes)
         body = {"deployment": target, "revision": plan["revision"], "message": message}
-        result = client.call("POST", f"{path}/rollback", body)
+        result = client.call("POST", "rollback", body)
     return live_answer(result)
 
 
@@ -129,16 +127,16 @@ Name = Annotated[str, argument("NAME", "Name of the environment variable.")]
 @secret.command("set")
 def set_secret(name: Name) -> None:
     """Set a secret. Prompts for the value without echo, or reads it from piped stdin."""
-    with project_service() as (client, project):
+    with project_service() as (client, _):
         value = prompt.secret(f"value of {name}", "Pipe the value.") if sys.stdin.isatty() else _piped()
-        client.call("PUT", _path(project, name), {"value": value})
+        client.call("PUT", _path(name), {"value": value})
     if not value:
         stderr.warn(f"the value of {name} is empty", f"Pipe the value: echo VALUE | svc secret set {name}")
     stderr.note(f"set {name}; the next request uses the new value")
 
 
-def _path(project: Project, name: str) -> str:
-    return f"/v1/projects/{project.name}/secrets/{quote(name, safe='')}"
+def _path(name: str) -> str:
+    return f"secrets/{quote(name, safe='')}"
 
 
 def _piped() -> str:
@@ -175,24 +173,24 @@ def push_secrets(
             stderr.note(f"not sent, because {MANIFEST} declares no such secrets: {', '.join(others)}")
         prompt.confirm(f"set {', '.join(names)} of {project.name} at {client.url}?", yes=yes)
         for name in names:
-            client.call("PUT", _path(project, name), {"value": values[name]})
+            client.call("PUT", _path(name), {"value": values[name]})
             stderr.note(f"set {name}")
 
 
 @secret.command("list")
 def list_secrets() -> Answer:
     """List the names of the project's secrets; values are never shown."""
-    with project_service() as (client, project):
-        secrets = client.call("GET", f"/v1/projects/{project.name}/secrets")
+    with project_service() as (client, _):
+        secrets = client.get("secrets")
     return Answer(secrets, secrets["secrets"])
 
 
 @secret.command("rm")
 def remove_secret(name: Name, yes: Yes = False) -> None:
     """Remove a secret."""
-    with project_service() as (client, project):
+    with project_service() as (client, _):
         prompt.confirm(f"remove the secret {name} and its value?", yes=yes)
-        client.call("DELETE", _path(project, name))
+        client.call("DELETE", _path(name))
     stderr.note(f"removed {name}")
 
 
@@ -209,7 +207,7 @@ def list_domains(service: OfService = False) -> Answer:
         note = "" if lines else "the service uses no certificate; without --acme or --tls-cert, a proxy does"
     else:
         with project_service() as (client, project):
-            listed = client.call("GET", f"/v1/projects/{project.name}/domains")
+            listed = client.get("domains")
         lines = domain_lines(project.name, listed)
         add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
         note = "" if listed["domains"] else add
@@ -228,9 +226,8 @@ def check(
     if name is None or current_project() is None:
         result = call_service("POST", "/v1/certificate/check", {"name": name or ""})
     else:
-        with project_service() as (client, project):
-            path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
-            result = client.call("POST", path)
+        with project_service() as (client, _):
+            result = client.call("POST", f"domains/{quote(name, safe='')}/check")
     return Answer(result, _check_lines(result))
 
 

@@ -30,9 +30,8 @@ def list_jobs(
     service: ServiceOption = None,
 ) -> Answer:
     """List jobs, the oldest first."""
-    asked = {"after": after, "limit": limit} | ({"state": state} if state else {})
     with open_project(service) as (client, project):
-        listed = client.call("GET", f"/v1/projects/{project}/jobs", params=asked)
+        listed = client.get("jobs", after=after, limit=limit, state=state)
     counts = ", ".join(f"{listed[name]:,} {name}" for name in _TONES)
     note = counts if any(listed[name] for name in _TONES) else f"{project} has no jobs"
     if len(listed["jobs"]) == limit:
@@ -46,8 +45,8 @@ def show(
     service: ServiceOption = None,
 ) -> Answer:
     """Show a job with its body."""
-    with open_project(service) as (client, project):
-        job = client.call("GET", f"/v1/projects/{project}/jobs/{id}")
+    with open_project(service) as (client, _):
+        job = client.get(f"jobs/{id}")
     log = [f"log: svc logs --request {job['request']}"] if job["request"] else []
     body = [job["body"] if job["body"] is not None else f"base64 {job['base64']}"] if job["size"] else []
     return Answer(job, [_line(job), *log, *body])
@@ -76,8 +75,8 @@ def remove(
 
 
 def _change(action: str, done: str, asked: dict[str, Any], service: bool | None) -> Answer:
-    with open_project(service) as (client, project):
-        changed = client.call("POST", f"/v1/projects/{project}/jobs/{action}", asked)
+    with open_project(service) as (client, _):
+        changed = client.call("POST", f"jobs/{action}", asked)
     count, ids = changed["changed"], asked["ids"] or ()
     if count < len(ids):
         stderr.note(f"{plural(len(ids) - count, 'job')} not found: it has ended, or it runs now")
@@ -110,7 +109,7 @@ _RESULT_TONES = {"succeeded": "green", "failed": "red", "interrupted": "yellow"}
 def list_schedules(service: ServiceOption = None) -> Answer:
     """List the schedules with their last results and next times."""
     with open_project(service) as (client, project):
-        listed = client.call("GET", f"/v1/projects/{project}/schedules")
+        listed = client.get("schedules")
     note = (
         "" if listed["active"] else "they run at their times while `svc serve` or `svc dev --schedules` runs"
     )
@@ -122,8 +121,8 @@ def list_schedules(service: ServiceOption = None) -> Answer:
 @schedule.command()
 def run(path: SchedulePath, service: ServiceOption = None) -> Answer:
     """Run a schedule now, and wait for its end."""
-    with open_project(service) as (client, project):
-        result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
+    with open_project(service) as (client, _):
+        result = client.call("POST", "schedules/run", _found(client, path))
     line = Text.assemble(*_result(result), (f"  {result['request']}", "dim"))
     note, code = f"its log: svc logs --request {result['request']}", int(result["state"] != "succeeded")
     return Answer(result, [line], after=note, code=code)
@@ -142,17 +141,17 @@ def resume(path: SchedulePath, service: ServiceOption = None) -> Answer:
 
 
 def _pause(path: str, service: bool | None, *, paused: bool) -> Answer:
-    with open_project(service) as (client, project):
-        found = _found(client, project, path)
-        listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
+    with open_project(service) as (client, _):
+        found = _found(client, path)
+        listed = client.call("PUT", "schedules/paused", found | {"paused": paused})
     changed = next(each for each in listed["schedules"] if found.items() <= each.items())
     return Answer(changed, [_schedule_line(changed)])
 
 
-def _found(client: Client, project: str, path: str) -> dict[str, str]:
+def _found(client: Client, path: str) -> dict[str, str]:
     """Return the resource and the path of a schedule. Raises `InvalidUsage`."""
     resource, _, rest = path.rpartition(":") if not path.startswith("/") else ("", "", path)
-    schedules = client.call("GET", f"/v1/projects/{project}/schedules")["schedules"]
+    schedules = client.get("schedules")["schedules"]
     found = [each for each in schedules if each["path"] == rest and resource in ("", each["resource"])]
     if len(found) == 1:
         return {"resource": found[0]["resource"], "path": rest}
@@ -160,7 +159,7 @@ def _found(client: Client, project: str, path: str) -> dict[str, str]:
     if found:
         raise InvalidUsage(f"several resources have a schedule {rest}", f"Pass one of {names}.")
     hint = f"Available: {names}." if names else "Add schedules to a resource in svc.toml, and deploy."
-    raise InvalidUsage(f"{project} has no schedule {path}", hint)
+    raise InvalidUsage(f"{client.project} has no schedule {path}", hint)
 
 
 def _schedule_line(each: dict[str, Any]) -> Text:

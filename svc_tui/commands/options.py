@@ -86,7 +86,6 @@ def table_names() -> list[str]:
     from svc_tui import composition  # noqa: F401 (registers the lanes)
     from svc_tui.client.discovery import project_client
 
-    with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, project):
-        tables = client.call("GET", f"/v1/projects/{project.name}/tables")["tables"]
-        return [table["name"] for table in tables]
+    with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, _):
+        return [table["name"] for table in client.get("tables")["tables"]]
     return []

@@ -7,8 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -23,6 +22,7 @@ from doors.tables.types.parse import NUMBER
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
+from engine.manifest.model import Project
 from engine.static_files.content_type import content_type
 from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
@@ -67,37 +67,20 @@ def service_option(
     context.obj = service
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of one project, behind a control API. Every method raises `SvcError`."""
-
-    client: Client
-    root: Path
-    path: str
-
-    def get(self, path: str, **params: Any) -> Any:
-        """Return the document at a path below the project."""
-        return self.client.call("GET", self.path + path, params=params)
-
-    def post(self, path: str, body: Any) -> Any:
-        return self.client.call("POST", self.path + path, body)
-
-    def types(self) -> ColumnTypes:
-        return ColumnTypes.from_document(self.get("tables/types"))
-
-    def change(self, **change: Any) -> None:
-        self.post("schema", {"changes": [change]})
-
-
-@contextmanager
-def open_tables(context: typer.Context) -> Iterator[Tables]:
+def open_tables(context: typer.Context) -> AbstractContextManager[tuple[Client, Project]]:
     """Connect to the control API, starting a local one if needed. Raises `SvcError`.
 
     `context.obj` is the value of --service.
     """
-    connection = project_service() if context.obj else project_client(load(find(Path.cwd())))
-    with connection as (client, project):
-        yield Tables(client, project.root, f"/v1/projects/{project.name}/")
+    return project_service() if context.obj else project_client(load(find(Path.cwd())))
+
+
+def _types(client: Client) -> ColumnTypes:
+    return ColumnTypes.from_document(client.get("tables/types"))
+
+
+def _change(client: Client, **change: Any) -> None:
+    client.call("POST", "schema", {"changes": [change]})
 
 
 Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=table_names)]
@@ -106,8 +89,8 @@ Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=ta
 @tables.command("list")
 def list_tables(context: typer.Context) -> Answer:
     """List tables with their row counts and notes."""
-    with open_tables(context) as tables:
-        listing = tables.get("tables")
+    with open_tables(context) as (client, _):
+        listing = client.get("tables")
     if not (found := listing["tables"]):
         empty = (
             "the project has no tables; create one with `svc tables create` or a migration tables/0001.sql"
@@ -131,8 +114,8 @@ def list_tables(context: typer.Context) -> Answer:
 @tables.command()
 def show(context: typer.Context, table: Table) -> Answer:
     """Show the columns, indexes and notes of a table."""
-    with open_tables(context) as tables:
-        document = tables.get("table", name=table)
+    with open_tables(context) as (client, _):
+        document = client.get("table", name=table)
     titles = ("column", "type", "rules", "note")
     described = []
     for column in document["columns"]:
@@ -169,9 +152,9 @@ def create(
     note: Annotated[str, option("TEXT", "Note on the table.")] = "",
 ) -> None:
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
-    with open_tables(context) as tables:
-        columns = parse_columns(" ".join(words), tables.types())
-        tables.change(op="create-table", table=table, columns=columns, note=note)
+    with open_tables(context) as (client, _):
+        columns = parse_columns(" ".join(words), _types(client))
+        _change(client, op="create-table", table=table, columns=columns, note=note)
     stderr.note(f"created table {table}")
 
 
@@ -183,32 +166,32 @@ def alter(
     yes: Yes = False,
 ) -> None:
     """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
-    with open_tables(context) as tables:
-        current = tables.get("table", name=table)
-        changes = parse_changes(current, " ".join(words), tables.types())
+    with open_tables(context) as (client, _):
+        current = client.get("table", name=table)
+        changes = parse_changes(current, " ".join(words), _types(client))
         if destructive := [format_change(change) for change in changes if is_destructive(change)]:
             prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?", yes=yes)
-        tables.post("schema", {"changes": changes})
+        client.call("POST", "schema", {"changes": changes})
     stderr.note(f"altered table {table}")
 
 
 @tables.command()
 def rename(context: typer.Context, table: Table, name: Annotated[str, argument("NAME", "New name.")]) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
-    with open_tables(context) as tables:
-        tables.change(op="rename-table", table=table, name=name)
+    with open_tables(context) as (client, _):
+        _change(client, op="rename-table", table=table, name=name)
     stderr.note(f"renamed {table} to {name}")
 
 
 @tables.command()
 def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
     """Drop a table and its rows."""
-    with open_tables(context) as tables:
-        current = tables.get("table", name=table)
+    with open_tables(context) as (client, _):
+        current = client.get("table", name=table)
         if (count := current["rows"]) != 0:
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
             prompt.confirm(f"drop {current['name']} and {rows}?", yes=yes)
-        tables.change(op="drop-table", table=table)
+        _change(client, op="drop-table", table=table)
     stderr.note(f"dropped table {table}")
 
 
@@ -225,16 +208,16 @@ def index(
     if bool(drop) == bool(columns):
         hint = f"svc tables index {table} COLUMN…"
         raise InvalidUsage("index needs columns, or --drop and the name of an index", hint)
-    with open_tables(context) as tables:
+    with open_tables(context) as (client, _):
         if not drop:
-            tables.change(op="create-index", table=table, columns=columns, unique=unique, name=name)
+            _change(client, op="create-index", table=table, columns=columns, unique=unique, name=name)
             stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
             return
-        names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
+        names = [index["name"] for index in client.get("table", name=table)["indexes"]]
         if drop not in names:
             hint = f"Available: {', '.join(names)}." if names else "The table has no indexes."
             raise SvcError(f"table {table} has no index {drop}", hint)
-        tables.change(op="drop-index", name=drop)
+        _change(client, op="drop-index", name=drop)
     stderr.note(f"dropped index {drop}")
 
 
@@ -253,8 +236,8 @@ def blame(
 ) -> Answer:
     """Show what wrote a row, newest first. Example: svc tables blame orders 8812 total"""
     cells = key if key.startswith("[") else json.dumps([key])
-    with open_tables(context) as tables:
-        found = tables.get("tables/history", table=table, key=cells, column=column, limit=limit)
+    with open_tables(context) as (client, _):
+        found = client.get("tables/history", table=table, key=cells, column=column, limit=limit)
     rows = [
         (local_time(row["write"]["time_ns"]), row["operation"], wrote(row["write"]), changed_cells(row))
         for row in found["rows"]
@@ -327,9 +310,9 @@ def _run_statement(
     as_grid, write = stdout.is_terminal() and not as_json and not as_csv, body.get("write", False)
     params = [_parse_parameter(value, write=write) for value in values]
     defaults = {"limit": TERMINAL_LIMIT if as_grid else MAX_LIMIT, "cells": True}
-    with open_tables(context) as tables:
-        result = tables.post("sql", {**defaults, **body, "params": params})
-        types = ColumnTypes() if as_csv else tables.types()
+    with open_tables(context) as (client, _):
+        result = client.call("POST", "sql", {**defaults, **body, "params": params})
+        types = ColumnTypes() if as_csv else _types(client)
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
     count = len(result["rows"])
     if result["truncated"]:
@@ -437,14 +420,14 @@ def import_(
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
     if kind == "db" and name != "-":
         require_complete(Path(name))
-    with opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
+    with opened(name) as file, open_tables(context) as (client, _), stderr.ProgressLine() as progress:
         chunks = sized_chunks(file, progress.show)
-        path, options = tables.path + "import", dict[str, Any](format=kind)
+        path, options = "import", dict[str, Any](format=kind)
         if preview:
             path += "/preview"
         else:
             options |= {"table": table, "create": create or None, "replace": replace or None}
-        lines = tables.client.lines("POST", path, params=options, content=chunks)
+        lines = client.lines("POST", path, params=options, content=chunks)
         (result,) = lines if preview else (_imported(lines, progress.show),)
     if as_json:
         stdout.data(result)
@@ -541,9 +524,9 @@ def export(
     if name == "-" and kind == "db" and sys.stdout.isatty():
         raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
     with (
-        open_tables(context) as tables,
+        open_tables(context) as (client, _),
         stderr.ProgressLine() as progress,
-        tables.client.download(tables.path + "export", params={"format": kind, "table": table}) as chunks,
+        client.download("export", params={"format": kind, "table": table}) as chunks,
     ):
         written = save(chunks, name, progress, "exporting")
     if written is not None:
@@ -574,12 +557,12 @@ def migrate(
     plan: Annotated[bool, flag("List the pending migrations without applying them.", "--plan")] = False,
 ) -> Answer:
     """Apply pending migrations in one transaction. They run in the order of their names."""
-    with open_tables(context) as tables:
-        files = [{"name": file.name, "sql": file.sql} for file in find_migrations(tables.root)]
-        for warning in ignored(tables.root):
+    with open_tables(context) as (client, project):
+        files = [{"name": file.name, "sql": file.sql} for file in find_migrations(project.root)]
+        for warning in ignored(project.root):
             stderr.warn(warning.message, warning.hint)
-        pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
-        names = tables.get("migrations")["applied"]
+        pending = client.call("POST", "migrations", {"files": files, "plan": plan})["applied"]
+        names = client.get("migrations")["applied"]
     note = f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}"
     if not files:
         note = f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql"
@@ -628,9 +611,9 @@ def list_files(
     found: list[Any] = []
     prefixes: list[str] = []
     asked: dict[str, str | None] = {"prefix": prefix, "delimiter": "" if recursive else "/", "cursor": ""}
-    with open_tables(context) as project:
+    with open_tables(context) as (client, _):
         while asked["cursor"] is not None:
-            page = project.get("files", **asked)
+            page = client.get("files", **asked)
             found += page["files"]
             prefixes += page["prefixes"]
             asked["cursor"] = page["cursor"]
@@ -650,9 +633,9 @@ def get(
 ) -> None:
     """Read a file."""
     with (
-        open_tables(context) as project,
+        open_tables(context) as (client, _),
         stderr.ProgressLine() as progress,
-        project.client.download(project.path + "files/content", params={"key": key}) as chunks,
+        client.download("files/content", params={"key": key}) as chunks,
     ):
         written = save(chunks, file, progress, "reading")
     if written is not None:
@@ -670,19 +653,18 @@ def put(
     if file == "-" and not key:
         raise InvalidUsage("the file needs a key", "svc files put - KEY")
     key = key or Path(file).name
-    with opened(file) as source, open_tables(context) as project, stderr.ProgressLine() as progress:
+    with opened(file) as source, open_tables(context) as (client, _), stderr.ProgressLine() as progress:
         chunks = sized_chunks(source, progress.show)
         params = {"key": key, "type": type or content_type(key)}
-        stored = project.client.call("PUT", project.path + "files/content", params=params, content=chunks)
+        stored = client.call("PUT", "files/content", params=params, content=chunks)
     return Answer(stored, [f"{key}  {size(stored['size'])}"])
 
 
 @files.command()
 def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Keys of files.")]) -> int:
     """Remove files."""
-    with open_tables(context) as project:
-        path = project.path + "files/content"
-        answers = {key: project.client.call("DELETE", path, params={"key": key}) for key in keys}
+    with open_tables(context) as (client, _):
+        answers = {key: client.call("DELETE", "files/content", params={"key": key}) for key in keys}
     missing = [key for key, answer in answers.items() if not answer["removed"]]
     for key in missing:
         stderr.warn(f"there is no file {key!r}", "svc files ls lists the files.")
@@ -692,7 +674,7 @@ def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Ke
 @files.command()
 def du(context: typer.Context, prefix: Prefix = "") -> Answer:
     """Show how many files there are, and their bytes."""
-    with open_tables(context) as project:
-        usage = project.get("files/usage", prefix=prefix)
+    with open_tables(context) as (client, _):
+        usage = client.get("files/usage", prefix=prefix)
     limit = f" of {size(usage['limit'])}" if usage["limit"] is not None else ""
     return Answer(usage, [f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"])
