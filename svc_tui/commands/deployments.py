@@ -16,6 +16,7 @@ from svc_tui.client.credentials import call_service, current_project, project_se
 from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import (
     change_lines,
+    differences,
     domain_lines,
     domain_state,
     live_lines,
@@ -74,7 +75,7 @@ def rollback(
             hint = "Run `svc deployments` to list the deployments, and pass an ID."
             raise SvcError(f"{project.name} has no earlier deployment to roll back to", hint)
         plan = client.get(f"deployments/{quote(target, safe='')}/rollback")
-        for line in change_lines(plan["changes"]):
+        for line in change_lines(differences(plan["changes"])):
             stderr.line(line)
         if target == plan["live"]:
             raise SvcError(f"{target} is already live", "Run `svc deployments` to list the others.")

@@ -60,7 +60,10 @@ async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) ->
         if fix:
             installed = await _install(available, lanes_in_use, home.cache())
         python = Tool("python", platform.python_version(), path=sys.executable)
-        checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
+        missing, remedy = "not installed: svc cannot install toolchains", f"{sys.executable} -m ensurepip"
+        has_pip = importlib.util.find_spec("pip") is not None
+        pip = Tool("pip", version("pip")) if has_pip else Tool("pip", problem=missing, remedy=remedy)
+        checks = [Check("svc", tool, needed=True) for tool in (python, pip, _wasmtime(), _home(home))]
         lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in available.values()))
     finally:
         await asyncio.gather(*(lane.aclose() for lane in available.values()))
@@ -71,13 +74,6 @@ async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) ->
         problem = f"this version of svc has no lane {name}"
         checks.append(Check(name, Tool(name, problem=problem, remedy="install a newer svc"), needed=True))
     return checks, installed
-
-
-def _pip() -> Tool:
-    if importlib.util.find_spec("pip") is None:
-        remedy = f"{sys.executable} -m ensurepip"
-        return Tool("pip", problem="not installed: svc cannot install toolchains", remedy=remedy)
-    return Tool("pip", version("pip"))
 
 
 def _wasmtime() -> Tool:

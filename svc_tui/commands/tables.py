@@ -496,8 +496,7 @@ def _preview(result: Any, table: str) -> None:
         rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in result["rows"]]
         stdout.styled_lines(stdout.table(titles, rows))
     else:
-        for title in titles:
-            stdout.styled([(title, "")])
+        stdout.styled_lines([[(title, "")] for title in titles])
     stderr.note(f"{plural(result['count'], 'row')} for {table or 'a table'}; nothing was imported")
 
 

@@ -104,11 +104,6 @@ class Answer:
         return self.code
 
 
-def styled(pieces: Styled) -> None:
-    """Write one line made of (text, style) pieces."""
-    styled_lines([pieces])
-
-
 def styled_lines(lines: Sequence[Styled]) -> None:
     """Write lines made of pieces in one call, which is fast for thousands of lines."""
     _write("".join(line + "\n" for line in _all_rendered(lines)))
