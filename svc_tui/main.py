@@ -44,7 +44,7 @@ COMMANDS = {
     "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
     "files": Command("tables", "files", "List, read, store and remove files."),
     "mount": Command("project", "mount", "Mount one resource under a path of another."),
-    "policy": Command("policy", "policy", "Suggest permissions of resources from the logs."),
+    "policy": Command("logs", "policy", "Suggest permissions of resources from the logs."),
     "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),
     "deploy": Command("deploy", "deploy", "Build every resource and deploy all of them at once."),
     "deployments": Command("deployments", "deployments", "List deployments."),
