@@ -272,7 +272,15 @@ def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> li
 
     def parse(words: Sequence[str]) -> Document:
         change = {"table": table["name"], **_change(table["name"], words, columns, types)}
-        _track(change, columns, types)
+        match change["op"]:  # The changes after it see its columns.
+            case "add-column":
+                columns[change["column"]["name"]] = types[change["column"]["type"]]
+            case "rename-column":
+                columns[change["name"]] = columns.pop(change["column"])
+            case "retype-column":
+                columns[change["column"]] = types[change["type"]]
+            case "drop-column":
+                del columns[change["column"]]
         return change
 
     changes = _each(text, parse)
@@ -419,19 +427,6 @@ def _change(
     if lower[0] == "alter" and len(words) > 1:
         column(words[1])  # An unknown column is the first mistake.
     raise _unknown_change(words)
-
-
-def _track(change: Document, columns: dict[str, TypeInfo], types: ColumnTypes) -> None:
-    """Apply a change to the known columns, for the changes after it."""
-    match change["op"]:
-        case "add-column":
-            columns[change["column"]["name"]] = types[change["column"]["type"]]
-        case "rename-column":
-            columns[change["name"]] = columns.pop(change["column"])
-        case "retype-column":
-            columns[change["column"]] = types[change["type"]]
-        case "drop-column":
-            del columns[change["column"]]
 
 
 def _parse_type(word: str, types: ColumnTypes) -> TypeInfo:

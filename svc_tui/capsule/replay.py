@@ -118,7 +118,11 @@ async def replay_capsule(
     recorded = recorded_request(document)
     data = folder / DATA_DIR
     if capsule.has(TABLES):
-        _restore(capsule.folder / TABLES, data)
+        with (capsule.folder / TABLES).open("rb") as source, open_for_writing(data) as connection:
+            # A redacted value may break the rule of its column.
+            connection.execute("pragma ignore_check_constraints = on")
+            for _ in load_tables(connection, source, "db"):
+                pass
     timeline = TimelineBus()
     async with AsyncExitStack() as stack:
         calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
@@ -183,14 +187,6 @@ class _SentFiles:
 
 async def _chunks(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
-
-
-def _restore(tables: Path, data: Path) -> None:
-    with tables.open("rb") as source, open_for_writing(data) as connection:
-        # A redacted value may break the rule of its column.
-        connection.execute("pragma ignore_check_constraints = on")
-        for _ in load_tables(connection, source, "db"):
-            pass
 
 
 def _addressed(recorded: RecordedExchange, document: Mapping[str, Any], project: Project) -> RecordedExchange:

@@ -15,13 +15,14 @@ from engine.manifest.egress import parse_domain
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import (
+    address_lines,
     change_lines,
     differences,
     domain_lines,
     domain_state,
-    live_lines,
     local_time,
     one_line,
+    project_address,
     record_line,
     rollback_text,
     service_lines,
@@ -39,23 +40,20 @@ def deployments() -> Answer:
     address = Text.assemble((project.name, "cyan"), f"  {history['address']}")
     lines: list[Text | str] = [address] if history["address"] else []
     for deployment in history["deployments"][:MAX_SHOWN]:
-        lines.append(_line(deployment))
-        if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
+        live = deployment["live"]
+        line = Text.assemble(
+            ("● " if live else "  ", "green"),
+            (deployment["id"], "bold" if live else ""),
+            (f"  {local_time(deployment['created'])}", "dim"),
+            (f"  {deployment['by']}", "cyan"),
+            (f"  {one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
+            f"  {one_line(deployment['message'])}" if deployment["message"] else "",
+        )
+        lines.append(line)
+        if live and (text := rollback_text(history["activations"], deployment["id"])):
             lines.append(f"    {text}")
     empty = f"{project.name} has no deployments; create one with `svc deploy`"
     return Answer(history, lines, empty=empty)
-
-
-def _line(deployment: dict[str, Any]) -> Text:
-    live = deployment["live"]
-    return Text.assemble(
-        ("● " if live else "  ", "green"),
-        (deployment["id"], "bold" if live else ""),
-        (f"  {local_time(deployment['created'])}", "dim"),
-        (f"  {deployment['by']}", "cyan"),
-        (f"  {one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
-        f"  {one_line(deployment['message'])}" if deployment["message"] else "",
-    )
 
 
 def rollback(
@@ -91,7 +89,8 @@ def rollback(
 
 def live_answer(live: dict[str, Any]) -> Answer:
     """Return the live deployment and its addresses."""
-    return Answer(live, live_lines(live), before=f"live: {live['deployment']['id']}")
+    lines = address_lines([project_address(live), *live["addresses"]])
+    return Answer(live, lines, before=f"live: {live['deployment']['id']}")
 
 
 def open_resource(

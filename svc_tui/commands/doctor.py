@@ -31,7 +31,7 @@ MIN_FREE_MIB = 1000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A checked tool; `group` is `svc` or a lane. A check that is not `needed` cannot fail."""
+    """A checked tool; `group` is `svc` or a lane. One that is `needed` fails if the tool is missing."""
 
     group: str
     tool: Tool
@@ -43,11 +43,6 @@ class Check:
         if not self.tool.problem:
             return "managed" if self.tool.managed else "found"
         return "installable" if self.tool.managed else "missing"
-
-    @property
-    def failed(self) -> bool:
-        """True if builds fail because of this tool."""
-        return self.needed and self.state == "missing"
 
 
 async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
@@ -127,7 +122,7 @@ def doctor(
             raise
     home = Home.from_environment(os.environ)
     checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
-    ok = installed and not any(check.failed for check in checks)
+    ok = installed and not any(check.needed and check.state == "missing" for check in checks)
     rows: list[dict[str, str | bool]] = [
         {"group": check.group, "name": check.tool.name, "state": check.state}
         | {name: getattr(check.tool, name) for name in ("version", "path", "problem", "remedy")}

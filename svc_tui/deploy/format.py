@@ -82,11 +82,6 @@ def _short(value: str) -> str:
     return f"{digest[:19]}… ({size(int(count))})" if count else f"{digest[:19]}…"
 
 
-def live_lines(live: dict[str, Any]) -> list[Text]:
-    """Return the lines of a live deployment: the address of the project, then those of its resources."""
-    return address_lines([project_address(live), *live["addresses"]])
-
-
 def project_address(live: Mapping[str, Any]) -> dict[str, Any]:
     """Return the address of a project in the form of a resource's."""
     url = live["address"] or no_address(live["addresses"])
