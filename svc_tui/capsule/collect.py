@@ -180,10 +180,8 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
             exchange = reader.exchange(request_id)
             entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
             if entries:
-                recorded, last = (
-                    RecordedRequest(request_id, entries, exchange),
-                    max(entry["cursor"] for entry in entries),
-                )
+                recorded = RecordedRequest(request_id, entries, exchange)
+                last = max(entry["cursor"] for entry in entries)
                 rebuilt = [
                     name
                     for name in recorded.resources

@@ -199,25 +199,19 @@ def _unpack(archive: zipfile.ZipFile, folder: Path) -> Mapping[str, Any]:
     if differing := set(names) ^ {HEAD, *members}:
         raise _invalid(f"its files are not those that {HEAD} lists: {min(differing)[:80]!r}")
     for name, (digest, size) in members.items():
-        _unpack_member(archive, archive.getinfo(name), folder / name, digest, size)
+        target, hashed, count = folder / name, hashlib.sha256(), 0
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(name) as member, target.open("xb") as file:
+                while count <= size and (block := member.read(_BLOCK)):
+                    count += len(block)
+                    hashed.update(block)
+                    file.write(block)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise _invalid(f"{name} has the place of another file or its folder") from error
+        if count != size or hashed.hexdigest() != digest:
+            raise _invalid(f"{name} differs from its digest: the file was changed or is damaged")
     return head
-
-
-def _unpack_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, digest: str, size: int
-) -> None:
-    hashed, count = hashlib.sha256(), 0
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(info) as member, target.open("xb") as file:
-            while count <= size and (block := member.read(_BLOCK)):
-                count += len(block)
-                hashed.update(block)
-                file.write(block)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise _invalid(f"{info.filename} has the place of another file or its folder") from error
-    if count != size or hashed.hexdigest() != digest:
-        raise _invalid(f"{info.filename} differs from its digest: the file was changed or is damaged")
 
 
 def _head(text: bytes) -> Mapping[str, Any]:
