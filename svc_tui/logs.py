@@ -75,6 +75,7 @@ def open_project(service: bool | None) -> Iterator[tuple[Client, str]]:
     if (connection := noted_client(credentials) if credentials is not None else running) is None:
         raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
     with connection as client:
+        client.project = name
         yield client, name
 
 

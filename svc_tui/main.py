@@ -42,34 +42,34 @@ COMMANDS = {
     "top": Command("usage", "top", "Show the busiest resources and routes, live."),
     "capsule": Command("capsule", "capsule", "Make a file of one request, and replay it elsewhere."),
     "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
-    "files": Command("files", "files", "List, read, store and remove files."),
+    "files": Command("tables", "files", "List, read, store and remove files."),
     "mount": Command("project", "mount", "Mount one resource under a path of another."),
-    "policy": Command("policy", "policy", "Suggest permissions of resources from the logs."),
+    "policy": Command("logs", "policy", "Suggest permissions of resources from the logs."),
     "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),
     "deploy": Command("deploy", "deploy", "Build every resource and deploy all of them at once."),
     "deployments": Command("deployments", "deployments", "List deployments."),
     "rollback": Command("deployments", "rollback", "Roll back to an earlier deployment."),
-    "gc": Command("operation", "gc", "Remove data that no deployment needs."),
-    "secret": Command("secret", "secret", "Manage secrets."),
-    "domain": Command("domain", "domain", "Show and check the domains of the project."),
-    "schedule": Command("schedule", "schedule", "Show, run, pause and resume the schedules of the project."),
+    "gc": Command("accounts", "gc", "Remove data that no deployment needs."),
+    "secret": Command("deployments", "secret", "Manage secrets."),
+    "domain": Command("deployments", "domain", "Show and check the domains of the project."),
+    "schedule": Command("jobs", "schedule", "Show, run, pause and resume the schedules of the project."),
     "jobs": Command("jobs", "jobs", "Show, retry and remove the jobs of the project."),
-    "projects": Command("operation", "projects", "List and remove projects of a service."),
+    "projects": Command("accounts", "projects", "List and remove projects of a service."),
     "open": Command("deployments", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
     "backup": Command("backup", "backup", "Inspect the backup of a service in an object store."),
     "restore": Command("backup", "restore_command", "Restore a service from its backup."),
-    "bucket": Command("bucket", "bucket", "Copy, back up, restore and verify a service's storage."),
+    "bucket": Command("backup", "bucket", "Copy, back up, restore and verify a service's storage."),
     "fleet": Command("fleet", "fleet", "Run a service on several machines."),
     "login": Command("accounts", "login", "Log in to a service, or claim a new one."),
     "logout": Command("accounts", "logout", "Log out of the service."),
     "whoami": Command("accounts", "whoami", "Show your user name and roles on the service."),
     "token": Command("accounts", "token", "Manage API tokens for programs such as CI."),
     "user": Command("accounts", "user", "Manage users and their roles."),
-    "notify": Command("operation", "notify", "Test the delivery of alerts."),
-    "quota": Command("operation", "quota", "Show and set limits of projects on a service."),
+    "notify": Command("accounts", "notify", "Test the delivery of alerts."),
+    "quota": Command("accounts", "quota", "Show and set limits of projects on a service."),
     "doctor": Command("doctor", "doctor", "Check build prerequisites; --fix installs what it can."),
-    "mcp": Command("mcp", "mcp", "Serve tools for coding agents on stdin and stdout."),
+    "mcp": Command("dev", "mcp", "Serve tools for coding agents on stdin and stdout."),
     "schema": Command("about", "schema", "Print the JSON Schema of svc.toml."),
     "version": Command("about", "version", "Print the version of svc."),
 }
@@ -85,9 +85,11 @@ class _LazyGroup(TyperGroup):
         command = COMMANDS.get(cmd_name)
         if command is None:
             return None  # `_usage_error` names the closest command.
+        from svc_tui.commands.options import Commands  # not for `svc --help`
+
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
         function = getattr(module, command.function)
-        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        group = Commands(add_completion=False, rich_markup_mode=None)
         if isinstance(function, typer.Typer):
             group.add_typer(function, name=cmd_name)
             return typer.main.get_group(group).get_command(ctx, cmd_name)

@@ -178,6 +178,30 @@ CHANGE_SYNTAX = (
     "drop index INDEX",
     "drop table TABLE",
 )
+_FORMS: tuple[tuple[str, Document], ...] = (
+    ("add COLUMN", {"op": "add-column"}),
+    ("drop table TABLE", {"op": "drop-table"}),
+    ("drop index NAME", {"op": "drop-index"}),
+    ("drop primary key", {"op": "set-primary-key", "columns": []}),
+    ("drop note", {"op": "set-note", "column": "", "note": ""}),
+    ("drop OLD", {"op": "drop-column"}),
+    ("rename to NAME", {"op": "rename-table"}),
+    ("rename OLD to NAME", {"op": "rename-column"}),
+    ("set primary key COLUMNS", {"op": "set-primary-key"}),
+    ("set note NOTE", {"op": "set-note", "column": ""}),
+    ("create index on COLUMNS", {"op": "create-index", "unique": False}),
+    ("create unique index on COLUMNS", {"op": "create-index", "unique": True}),
+    ("alter OLD type TYPE", {"op": "retype-column"}),
+    ("alter OLD set not null", {"op": "set-nullable", "nullable": False}),
+    ("alter OLD drop not null", {"op": "set-nullable", "nullable": True}),
+    ("alter OLD set unique", {"op": "set-unique", "unique": True}),
+    ("alter OLD drop unique", {"op": "set-unique", "unique": False}),
+    ("alter OLD drop default", {"op": "set-default", "default": None}),
+    ("alter OLD set default DEFAULT", {"op": "set-default"}),
+    ("alter OLD drop note", {"op": "set-note", "note": ""}),
+    ("alter OLD set note NOTE", {"op": "set-note"}),
+)
+"""Words and members of changes; upper case stands for values. The first form that fits is used."""
 _TOKEN = re.compile(r"""[xX]'[0-9a-fA-F]*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|[,\n]|[^\s,'"]+""")
 _SPACE = re.compile(r"[^\S\n]*")
 _LITERAL = re.compile(r"[xX]?'.*'|now\(\)", re.IGNORECASE | re.DOTALL)
@@ -248,7 +272,15 @@ def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> li
 
     def parse(words: Sequence[str]) -> Document:
         change = {"table": table["name"], **_change(table["name"], words, columns, types)}
-        _track(change, columns, types)
+        match change["op"]:  # The changes after it see its columns.
+            case "add-column":
+                columns[change["column"]["name"]] = types[change["column"]["type"]]
+            case "rename-column":
+                columns[change["name"]] = columns.pop(change["column"])
+            case "retype-column":
+                columns[change["column"]] = types[change["type"]]
+            case "drop-column":
+                del columns[change["column"]]
         return change
 
     changes = _each(text, parse)
@@ -264,38 +296,23 @@ def is_destructive(change: Document) -> bool:
 
 def format_change(change: Document) -> str:
     """Return a change in this syntax."""
-    column = format_name(change["column"]) if isinstance(change.get("column"), str) else ""
-    match change["op"]:
-        case "add-column":
-            return f"add {format_column(change['column'])}"
-        case "drop-column":
-            return f"drop {column}"
-        case "rename-column":
-            return f"rename {column} to {format_name(change['name'])}"
-        case "rename-table":
-            return f"rename to {format_name(change['name'])}"
-        case "retype-column":
-            return f"alter {column} type {change['type']}"
-        case "set-nullable":
-            return f"alter {column} {'drop' if change['nullable'] else 'set'} not null"
-        case "set-unique":
-            return f"alter {column} {'set' if change['unique'] else 'drop'} unique"
-        case "set-default" if change["default"] is None:
-            return f"alter {column} drop default"
-        case "set-default":
-            return f"alter {column} set default {change['default']}"
-        case "set-primary-key":
-            names = " ".join(map(format_name, change["columns"]))
-            return f"set primary key {names}" if names else "drop primary key"
-        case "set-note":
-            target = f"alter {column} " if change["column"] else ""
-            return f"{target}set note {_quoted(change['note'])}" if change["note"] else f"{target}drop note"
-        case "create-index":
-            unique = "unique " if change["unique"] else ""
-            return f"create {unique}index on {' '.join(map(format_name, change['columns']))}"
-        case "drop-index":
-            return f"drop index {format_name(change['name'])}"
-    return f"drop table {format_name(change['table'])}"
+    form = next(form for form, members in _FORMS if members.items() <= change.items())
+    return " ".join(_format_part(part, change) for part in form.split())
+
+
+def _format_part(part: str, change: Document) -> str:
+    match part:
+        case "COLUMN":
+            return format_column(change["column"])
+        case "COLUMNS":
+            return " ".join(map(format_name, change["columns"]))
+        case "OLD":
+            return format_name(change["column"])
+        case "NAME" | "TABLE":
+            return format_name(change[part.lower()])
+        case "NOTE":
+            return _quoted(change["note"])
+    return str(change[part.lower()]) if part.isupper() else part
 
 
 def format_column(column: Mapping[str, Any]) -> str:
@@ -379,71 +396,37 @@ def _change(
         return known
 
     lower = [word.lower() for word in words]
-    match lower:
-        case ["add", _, *_]:
-            return {"op": "add-column", "column": parse_column(words[1:], types)}
-        case ["drop", "table", _]:
-            if parse_name(words[2]) != table:
-                hint = f"To drop it, write: drop table {format_name(table)}"
-                raise InvalidUsage(f"the table is named {table}", hint)
-            return {"op": "drop-table"}
-        case ["drop", "index", _]:
-            return {"op": "drop-index", "name": parse_name(words[2])}
-        case ["drop", "primary", "key"]:
-            return {"op": "set-primary-key", "columns": []}
-        case ["drop", "note"]:
-            return {"op": "set-note", "column": "", "note": ""}
-        case ["drop", _]:
-            return {"op": "drop-column", "column": column(words[1])}
-        case ["rename", "to", _]:
-            return {"op": "rename-table", "name": parse_name(words[2])}
-        case ["rename", _, "to", _]:
-            return {"op": "rename-column", "column": column(words[1]), "name": parse_name(words[3])}
-        case ["set", "primary", "key", _, *_]:
-            return {"op": "set-primary-key", "columns": [column(word) for word in words[3:]]}
-        case ["set", "note", _]:
-            return {"op": "set-note", "column": "", "note": _text(words[2])}
-        case ["create", "index", "on", _, *_]:
-            return {"op": "create-index", "columns": [column(word) for word in words[3:]], "unique": False}
-        case ["create", "unique", "index", "on", _, *_]:
-            return {"op": "create-index", "columns": [column(word) for word in words[4:]], "unique": True}
-        case ["alter", _, *_]:
-            return _alter(column(words[1]), words, columns, types)
+    for form, members in _FORMS:
+        parts = form.split()
+        fits = len(words) == len(parts) or (len(words) > len(parts) and parts[-1] in ("COLUMN", "COLUMNS"))
+        if not fits or any(
+            not part.isupper() and part != word for part, word in zip(parts, lower, strict=False)
+        ):
+            continue
+        change = dict(members)
+        for at, part in enumerate(parts):
+            match part:
+                case "COLUMN":
+                    change["column"] = parse_column(words[at:], types)
+                case "COLUMNS":
+                    change["columns"] = [column(word) for word in words[at:]]
+                case "OLD":
+                    change["column"] = column(words[at])
+                case "NAME":
+                    change["name"] = parse_name(words[at])
+                case "TYPE":
+                    change["type"] = _parse_type(words[at], types).name
+                case "DEFAULT":
+                    change["default"] = _default(columns[change["column"]], words[at])
+                case "NOTE":
+                    change["note"] = _text(words[at])
+                case "TABLE" if parse_name(words[at]) != table:
+                    hint = f"To drop it, write: drop table {format_name(table)}"
+                    raise InvalidUsage(f"the table is named {table}", hint)
+        return change
+    if lower[0] == "alter" and len(words) > 1:
+        column(words[1])  # An unknown column is the first mistake.
     raise _unknown_change(words)
-
-
-def _alter(
-    column: str, words: Sequence[str], columns: Mapping[str, TypeInfo], types: ColumnTypes
-) -> Document:
-    match [word.lower() for word in words[2:]]:
-        case ["type", _]:
-            return {"op": "retype-column", "column": column, "type": _parse_type(words[3], types).name}
-        case ["set" | "drop" as verb, "not", "null"]:
-            return {"op": "set-nullable", "column": column, "nullable": verb == "drop"}
-        case ["set" | "drop" as verb, "unique"]:
-            return {"op": "set-unique", "column": column, "unique": verb == "set"}
-        case ["set", "default", _]:
-            return {"op": "set-default", "column": column, "default": _default(columns[column], words[4])}
-        case ["drop", "default"]:
-            return {"op": "set-default", "column": column, "default": None}
-        case ["set", "note", _]:
-            return {"op": "set-note", "column": column, "note": _text(words[4])}
-        case ["drop", "note"]:
-            return {"op": "set-note", "column": column, "note": ""}
-    raise _unknown_change(words)
-
-
-def _track(change: Document, columns: dict[str, TypeInfo], types: ColumnTypes) -> None:
-    """Apply a change to the known columns, for the changes after it."""
-    match change["op"]:
-        case "add-column":
-            columns[change["column"]["name"]] = types[change["column"]["type"]]
-        case "rename-column":
-            columns[change["name"]] = columns.pop(change["column"])
-        case "retype-column":
-            columns[change["column"]] = types[change["type"]]
-        case "drop-column":
-            del columns[change["column"]]
 
 
 def _parse_type(word: str, types: ColumnTypes) -> TypeInfo:

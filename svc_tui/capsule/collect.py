@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from doors.tables.files.snapshot import Snapshot, copy_before, redact_columns, redact_values, rows_written
-from doors.tables.replication.history import RowWrite
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.build.builder import Builder
 from engine.deploy.package_store import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
@@ -36,7 +35,7 @@ from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from engine.timeline.database import timeline_path
-from engine.timeline.query import RecordFilter, TimelineReader, open_reader
+from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import BUILT, Document, format_utc, parse_utc
 from engine.timeline.recording import (
     REDACTED_VALUE,
@@ -182,21 +181,17 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
             entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
             if entries:
                 recorded = RecordedRequest(request_id, entries, exchange)
-                return replace(recorded, rebuilt=_rebuilt(reader, recorded))
+                last = max(entry["cursor"] for entry in entries)
+                rebuilt = [
+                    name
+                    for name in recorded.resources
+                    if any(
+                        entry["kind"] == "platform" and entry["body"].startswith(BUILT)
+                        for entry in reader.after(last, RecordFilter(resource=name, text=BUILT)).entries
+                    )
+                ]
+                return replace(recorded, rebuilt=rebuilt)
     raise unknown_request(request_id)
-
-
-def _rebuilt(reader: TimelineReader, recorded: RecordedRequest) -> list[str]:
-    """Return the resources of a request that svc dev built after it."""
-    last = max(entry["cursor"] for entry in recorded.entries)
-    return [
-        name
-        for name in recorded.resources
-        if any(
-            entry["kind"] == "platform" and entry["body"].startswith(BUILT)
-            for entry in reader.after(last, RecordFilter(resource=name, text=BUILT)).entries
-        )
-    ]
 
 
 def unknown_request(request_id: str) -> CapsuleError:
@@ -256,14 +251,16 @@ def collect(
             if sent["truncated"]:
                 name, stored = redactor.text(unquote(path.partition("files/")[2])), b64decode(sent["body"])
                 notes.append(f"the file {name} is not in the capsule, only its first {size(len(stored))}")
-    document["request"] = redactor.message(document["request"], redactor.data)
-    if document["response"] is not None:
-        document["response"] = redactor.message(document["response"], redactor.data)
+    for side in ("request", "response"):
+        if document[side] is not None:
+            message = redactor.message(document[side], redactor.data)
+            document[side] = _replaced(message, _MESSAGE_VALUES, redactor)
+    document["records"] = [_replaced(record, _RECORD_VALUES, redactor) for record in document["records"]]
     if snapshot is not None:
         redact_values(folder / TABLES, redactor.values(), redactor.count)
     members: dict[str, bytes | Path] = {
         MANIFEST: _manifest(project.root, redactor),
-        EXCHANGE: _json(_without_values(document, redactor)),
+        EXCHANGE: _json(document),
         FETCHES: _json([redacted_fetch(fetch, redactor) for fetch in fetches]),
         STATEMENTS: _json([_replaced(call, _STATEMENT_VALUES, redactor) for call in statements]),
     }
@@ -344,16 +341,6 @@ def _texts(document: dict[str, Any], statements: Sequence[Any], root: Path) -> s
     return "\n".join([dump_verbatim([document, statements]), *bodies, manifest])
 
 
-def _without_values(document: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Return a document without the values of credentials. Bodies, in base64, are redacted already."""
-    messages = {
-        side: None if document[side] is None else _replaced(document[side], _MESSAGE_VALUES, redactor)
-        for side in ("request", "response")
-    }
-    records = [_replaced(record, _RECORD_VALUES, redactor) for record in document["records"]]
-    return {**document, **messages, "records": records}
-
-
 def _replaced(document: dict[str, Any], names: Sequence[str], redactor: Redactor) -> dict[str, Any]:
     return document | {name: redactor.everywhere(document[name]) for name in names if name in document}
 
@@ -381,7 +368,12 @@ def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any
             "time": format_utc(call.time_ns),
             "request": _parsed(call.sent),
             "response": _parsed(call.received),
-            "changes": [_change(each) for each in changes if call.time_ns <= each.write.time_ns < end],
+            "changes": [
+                {"operation": each.operation.upper(), "table": each.table, "key": each.key}
+                | {"before": each.before, "after": each.after}
+                for each in changes
+                if call.time_ns <= each.write.time_ns < end
+            ],
             "complete": call.complete,
         }
 
@@ -391,11 +383,6 @@ def _parsed(text: str) -> Any:
         return load_verbatim(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _change(write: RowWrite) -> dict[str, Any]:
-    named = {"operation": write.operation.upper(), "table": write.table, "key": write.key}
-    return named | {"before": write.before, "after": write.after}
 
 
 def _snapshot(

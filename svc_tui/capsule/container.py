@@ -106,11 +106,7 @@ def write_container(head: Mapping[str, Any], members: Mapping[str, bytes | Path]
     """
     listed = {name: _measured(source) for name, source in members.items()}
     if len(members) > MAX_MEMBERS or sum(size for _, size in listed.values()) > MAX_BYTES:
-        raise CapsuleError(
-            f"the capsule would have more than {MAX_BYTES >> 20} MiB or {MAX_MEMBERS:,} files",
-            "Leave parts out: no --with-artifacts, or --no-rows.",
-            code="too-large",
-        )
+        raise _too_large(f"the capsule would have more than {MAX_BYTES >> 20} MiB or {MAX_MEMBERS:,} files")
     document = {"format": FORMAT, "version": VERSION, **head, "members": listed}
     file: Any = SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - the caller closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as archive:
@@ -119,13 +115,15 @@ def write_container(head: Mapping[str, Any], members: Mapping[str, bytes | Path]
             _add(archive, name, source)
     if file.seek(0, 2) > MAX_FILE_BYTES:
         file.close()
-        raise CapsuleError(
-            f"the capsule has more than {MAX_FILE_BYTES >> 20} MiB",
-            "Leave parts out: no --with-artifacts, or --no-rows.",
-            code="too-large",
-        )
+        raise _too_large(f"the capsule has more than {MAX_FILE_BYTES >> 20} MiB")
     file.seek(0)
     return file  # type: ignore[no-any-return]
+
+
+def _too_large(
+    message: str, hint: str = "Leave parts out: no --with-artifacts, or --no-rows."
+) -> CapsuleError:
+    return CapsuleError(message, hint, code="too-large")
 
 
 def _measured(source: bytes | Path) -> tuple[str, int]:
@@ -154,11 +152,8 @@ def read_container(path: Path, folder: Path) -> Capsule:
         if not path.is_file():
             raise CapsuleError("it is not a file", "Pass a file that `svc capsule` wrote.")
         if size > MAX_FILE_BYTES:
-            raise CapsuleError(
-                f"the file is larger than {MAX_FILE_BYTES >> 20} MiB, the maximum of a capsule",
-                "Check that it is the right file.",
-                code="too-large",
-            )
+            limit = f"{MAX_FILE_BYTES >> 20} MiB, the maximum of a capsule"
+            raise _too_large(f"the file is larger than {limit}", "Check that it is the right file.")
         with path.open("rb") as file:
             _check_directory(file, size)
             with zipfile.ZipFile(file) as archive:
@@ -204,25 +199,19 @@ def _unpack(archive: zipfile.ZipFile, folder: Path) -> Mapping[str, Any]:
     if differing := set(names) ^ {HEAD, *members}:
         raise _invalid(f"its files are not those that {HEAD} lists: {min(differing)[:80]!r}")
     for name, (digest, size) in members.items():
-        _unpack_member(archive, archive.getinfo(name), folder / name, digest, size)
+        target, hashed, count = folder / name, hashlib.sha256(), 0
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(name) as member, target.open("xb") as file:
+                while count <= size and (block := member.read(_BLOCK)):
+                    count += len(block)
+                    hashed.update(block)
+                    file.write(block)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise _invalid(f"{name} has the place of another file or its folder") from error
+        if count != size or hashed.hexdigest() != digest:
+            raise _invalid(f"{name} differs from its digest: the file was changed or is damaged")
     return head
-
-
-def _unpack_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, digest: str, size: int
-) -> None:
-    hashed, count = hashlib.sha256(), 0
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(info) as member, target.open("xb") as file:
-            while count <= size and (block := member.read(_BLOCK)):
-                count += len(block)
-                hashed.update(block)
-                file.write(block)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise _invalid(f"{info.filename} has the place of another file or its folder") from error
-    if count != size or hashed.hexdigest() != digest:
-        raise _invalid(f"{info.filename} differs from its digest: the file was changed or is damaged")
 
 
 def _head(text: bytes) -> Mapping[str, Any]:
@@ -245,11 +234,8 @@ def _head(text: bytes) -> Mapping[str, Any]:
                 raise ValueError("size")
             total += size
         if total > MAX_BYTES:
-            raise CapsuleError(
-                f"the capsule has more than {MAX_BYTES >> 20} MiB when unpacked",
-                "Check that it is the right file.",
-                code="too-large",
-            )
+            message = f"the capsule has more than {MAX_BYTES >> 20} MiB when unpacked"
+            raise _too_large(message, "Check that it is the right file.")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _invalid(f"{HEAD} is invalid") from error
     return head  # type: ignore[no-any-return]
@@ -279,6 +265,7 @@ def _time(text: str) -> str:
 
 _HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9a-z:-]{1,1000}$")]
 _HeaderValue = Annotated[str, StringConstraints(pattern="^[\\t\\x20-\\x7e\\x80-\\xff]*$")]
+_Headers = list[tuple[_HeaderName, _HeaderValue]]
 _Method = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$")]
 _Body = Annotated[str, AfterValidator(_base64)]
 _Text = Annotated[str, StringConstraints(max_length=200)]
@@ -286,29 +273,28 @@ _Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 _ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
 _Time = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Status = Annotated[int, Field(ge=100, le=999)]
 
 
-class _CapsuleModel(BaseModel):
+class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ArtifactHead(_CapsuleModel):
-    """An artifact: its kind, the digest of its package, and whether the capsule has its files."""
-
+class _Artifact(_Model):
     kind: Literal["component", "image"]
     sha256: _Digest
+    """Digest of its package."""
     included: bool
 
 
-class TablesHead(_CapsuleModel):
-    """The tables in a capsule, and the numbers of changes that were and could not be undone."""
-
+class _Tables(_Model):
     names: list[str]
     undone: _Count
     failed: _Count
+    """Numbers of changes that were and could not be undone."""
 
 
-class CapsuleHead(_CapsuleModel):
+class _Head(_Model):
     """The members of `capsule.json` besides those of the container."""
 
     model_config = ConfigDict(extra="ignore")
@@ -318,34 +304,28 @@ class CapsuleHead(_CapsuleModel):
     request_id: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,64}$")]
     deployed: bool
     recorded: bool
-    artifacts: dict[_ResourceName, ArtifactHead]
-    tables: TablesHead | None = None
+    artifacts: dict[_ResourceName, _Artifact]
+    tables: _Tables | None = None
     redacted: list[tuple[str, str, _Count]]
     notes: list[str]
 
 
-class CapsuleMessage(_CapsuleModel):
-    """The header fields and the body of a message."""
-
-    headers: list[tuple[_HeaderName, _HeaderValue]]
+class _Message(_Model):
+    headers: _Headers
     body: _Body
     size: _Count
     truncated: bool
 
 
-class CapsuleRequest(CapsuleMessage):
-    """The recorded request."""
-
+class _Request(_Message):
     method: _Method
     target: Annotated[str, StringConstraints(pattern="^[/*][\\x21-\\x7e\\x80-\\xff]*$")]
     scheme: Literal["http", "https"]
     authority: Annotated[str, StringConstraints(pattern=r"^[!-~]{0,300}$")]
 
 
-class CapsuleResponse(CapsuleMessage):
-    """The recorded response."""
-
-    status: Annotated[int, Field(ge=100, le=999)]
+class _Response(_Message):
+    status: _Status
     complete: bool
 
 
@@ -399,14 +379,12 @@ def _record(document: dict[str, Any]) -> dict[str, Any]:
 _Record = Annotated[dict[str, Any], AfterValidator(_record)]
 
 
-class CapsuleExchange(_CapsuleModel):
-    """`exchange.json`."""
-
+class _Exchange(_Model):
     request_id: _Text
     time: _Time
     replay_of: _Text | None
-    request: CapsuleRequest
-    response: CapsuleResponse | None
+    request: _Request
+    response: _Response | None
     code: _Text
     wall_ns: _Count
     compute_ns: _Count
@@ -414,9 +392,7 @@ class CapsuleExchange(_CapsuleModel):
     records: Annotated[list[_Record], Field(max_length=MAX_RECORDS)]
 
 
-class RowChange(_CapsuleModel):
-    """A changed row; values by the names of columns, or in their order."""
-
+class _RowChange(_Model):
     operation: Literal["INSERT", "UPDATE", "DELETE"]
     table: str
     rowid: int | None = None
@@ -425,57 +401,50 @@ class RowChange(_CapsuleModel):
     key: dict[str, Any] = {}
     before: dict[str, Any] | list[Any] | None
     after: dict[str, Any] | list[Any] | None
+    """Values by the names of columns, or in their order."""
 
 
-class CapsuleStatement(_CapsuleModel):
-    """A request to the tables."""
-
+class _Statement(_Model):
     span_id: _Text
     time: _Time
     request: dict[str, Any] | str
     response: Any
-    changes: list[RowChange]
+    changes: list[_RowChange]
     complete: bool
 
 
-class FetchRequest(_CapsuleModel):
-    """A request to another server. `body` is base64."""
-
+class _FetchRequest(_Model):
     method: _Method
     url: Annotated[str, StringConstraints(pattern="^https?://[\\x21-\\x7e\\x80-\\xff]+$")]
-    headers: list[tuple[_HeaderName, _HeaderValue]]
+    headers: _Headers
     body: _Body
 
 
-class FetchResponse(_CapsuleModel):
-    """A response of another server. `body` is base64."""
-
-    status: Annotated[int, Field(ge=100, le=999)]
-    headers: list[tuple[_HeaderName, _HeaderValue]]
+class _FetchResponse(_Model):
+    status: _Status
+    headers: _Headers
     body: _Body
 
 
-class CapsuleFetch(_CapsuleModel):
-    """A request to another server, and its response."""
-
+class _Fetch(_Model):
     span_id: _Text
     time: _Time
-    request: FetchRequest
-    response: FetchResponse | None
+    request: _FetchRequest
+    response: _FetchResponse | None
     complete: bool
 
 
-class _Calls(_CapsuleModel):
-    statements: Annotated[list[CapsuleStatement], Field(max_length=MAX_CALLS)] = []
-    fetches: Annotated[list[CapsuleFetch], Field(max_length=MAX_CALLS)] = []
+class _Calls(_Model):
+    statements: Annotated[list[_Statement], Field(max_length=MAX_CALLS)] = []
+    fetches: Annotated[list[_Fetch], Field(max_length=MAX_CALLS)] = []
 
 
 def read_capsule(path: Path, folder: Path) -> Capsule:
     """Unpack a capsule to an empty folder, and check its digests and documents. Raises `CapsuleError`."""
     capsule = read_container(path, folder)
-    head = {**capsule.head, **_checked(HEAD, CapsuleHead, capsule.head)}
+    head = {**capsule.head, **_checked(HEAD, _Head, capsule.head)}
     documents = {
-        EXCHANGE: _checked(EXCHANGE, CapsuleExchange, capsule.json(EXCHANGE)),
+        EXCHANGE: _checked(EXCHANGE, _Exchange, capsule.json(EXCHANGE)),
         STATEMENTS: _checked(STATEMENTS, _Calls, {"statements": capsule.json(STATEMENTS)})["statements"],
         FETCHES: _checked(FETCHES, _Calls, {"fetches": capsule.json(FETCHES)})["fetches"],
     }

@@ -7,11 +7,11 @@ of its own, such as `[redacted 1]`. So a request with a token still finds the ro
 import hashlib
 import json
 import re
-import secrets
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from secrets import choice
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -99,7 +99,9 @@ class Redactor(Redaction):
         if value in ("", REDACTED_VALUE):
             return value
         if value not in self._replacements:
-            text = _CHARACTER.sub(_random_character, value)
+            text = _CHARACTER.sub(
+                lambda match: next((choice(each) for each in _ALPHABETS if match[0] in each), match[0]), value
+            )
             self._replacements |= zip(_with_digests(value), _with_digests(text), strict=True)
         self.hits["field", name] += 1
         for form in _with_digests(value):
@@ -195,10 +197,6 @@ def _with_digests(value: str) -> tuple[str, ...]:
         digest.hex(),
         *(encode(digest).decode().rstrip("=") for encode in (urlsafe_b64encode, b64encode)),
     )
-
-
-def _random_character(match: re.Match[str]) -> str:
-    return next((secrets.choice(each) for each in _ALPHABETS if match[0] in each), match[0])
 
 
 def fetch_document(call: RecordedCall, redactor: Redactor) -> dict[str, Any]:

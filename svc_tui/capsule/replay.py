@@ -4,7 +4,7 @@ import json
 import re
 import time
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -95,13 +95,11 @@ def _statement_time(call: Mapping[str, Any]) -> int:
     start = parse_utc(call["time"])
     text = json.dumps([call["response"], call["changes"]], ensure_ascii=False)
     first = start // 10**6 * 10**6
-    return min((each for each in _times(text) if first <= each < first + _MAX_RUN_NS), default=start)
-
-
-def _times(text: str) -> Iterator[int]:
+    times = list[int]()
     for match in _TIME.findall(text):
         with suppress(ValueError):
-            yield parse_utc(match)
+            times.append(parse_utc(match))
+    return min((each for each in times if first <= each < first + _MAX_RUN_NS), default=start)
 
 
 async def replay_capsule(
@@ -120,7 +118,11 @@ async def replay_capsule(
     recorded = recorded_request(document)
     data = folder / DATA_DIR
     if capsule.has(TABLES):
-        _restore(capsule.folder / TABLES, data)
+        with (capsule.folder / TABLES).open("rb") as source, open_for_writing(data) as connection:
+            # A redacted value may break the rule of its column.
+            connection.execute("pragma ignore_check_constraints = on")
+            for _ in load_tables(connection, source, "db"):
+                pass
     timeline = TimelineBus()
     async with AsyncExitStack() as stack:
         calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
@@ -185,14 +187,6 @@ class _SentFiles:
 
 async def _chunks(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
-
-
-def _restore(tables: Path, data: Path) -> None:
-    with tables.open("rb") as source, open_for_writing(data) as connection:
-        # A redacted value may break the rule of its column.
-        connection.execute("pragma ignore_check_constraints = on")
-        for _ in load_tables(connection, source, "db"):
-            pass
 
 
 def _addressed(recorded: RecordedExchange, document: Mapping[str, Any], project: Project) -> RecordedExchange:

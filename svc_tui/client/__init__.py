@@ -51,6 +51,8 @@ class Client:
         self.url = url
         self.stopped = False
         """Whether a command opened the folder of a stopped service."""
+        self.project = ""
+        """The project of paths without a slash at their beginning."""
         self._expired_error = expired_error
         verify: ssl.SSLContext | bool = False  # loading certificates is slow, and plain http needs none
         if url.startswith("https:"):
@@ -85,6 +87,10 @@ class Client:
                 return json.loads(text) if text else None
             except (ValueError, RecursionError) as error:
                 raise _not_the_api(response) from error
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Return the JSON document at a path. Parameters that are None are left out."""
+        return self.call("GET", path, params=params)
 
     async def cancelable(self, method: str, path: str, body: Any) -> Any:
         """Like `call`, on a connection of its own: cancellation closes it, which ends work of the API."""
@@ -132,6 +138,7 @@ class Client:
         content: Iterable[bytes] | None = None,
     ) -> "Iterator[httpx.Response]":
         payload: dict[str, Any] = {"json": body} if content is None else {"content": content}
+        path = path if path.startswith("/") else f"/v1/projects/{self.project}/{path}"
         query = {key: value for key, value in (params or {}).items() if value is not None}
         with self._failures(), self._http.stream(method, path, params=query, **payload) as response:
             if not response.is_success:

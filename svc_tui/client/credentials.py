@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -200,30 +200,31 @@ class CredentialStore:
             check_encryption(url, insecure=insecure)
             return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
         sessions = self._read()
-        key = url or (self._service_of(project) if project else "") or sessions["current"]
+        linked = ""
+        if project is not None:
+            with suppress(OSError, UnicodeDecodeError):
+                linked = (project / DATA_DIR / PROJECT_FILE).read_text().strip()
+        key = url or linked or sessions["current"]
         if not key:
             raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
         session = sessions["services"].get(key)
         if session is None:
             raise NotLoggedIn(f"you are not logged in to {key}", f"Log in with `svc login {key}`.")
-        return self._credentials(key, session)
-
-    def services(self) -> list[str]:
-        """Return the keys of all services, the current one first."""
-        sessions = self._read()
-        return sorted(sessions["services"], key=lambda key: (key != sessions["current"], key))
-
-    def _credentials(self, key: str, session: Mapping[str, Any]) -> Credentials:
         if session.get("folder") is True:
             return Credentials(key, folder=Path(key), user=str(session.get("user", "")))
-        token = self._keyring.get(_entry(key, session)) if session.get("keyring") else session.get("token")
-        if not isinstance(token, str) or not _is_token(token):
+        stored = self._keyring.get(_entry(key, session)) if session.get("keyring") else session.get("token")
+        if not isinstance(stored, str) or not _is_token(stored):
             source = "the system's keyring" if session.get("keyring") else self._path
             raise NotLoggedIn(f"{source} has no session with {key}", f"Log in with `svc login {key}`.")
         insecure = session.get("insecure") is True
         url = service_url(key)
         check_encryption(url, insecure=insecure)
-        return Credentials(key, url, token=token, user=str(session.get("user", "")), insecure=insecure)
+        return Credentials(key, url, token=stored, user=str(session.get("user", "")), insecure=insecure)
+
+    def services(self) -> list[str]:
+        """Return the keys of all services, the current one first."""
+        sessions = self._read()
+        return sorted(sessions["services"], key=lambda key: (key != sessions["current"], key))
 
     def save(self, credentials: Credentials) -> bool:
         """Store credentials as the current ones; return whether the token is in the system's keyring."""
@@ -262,12 +263,6 @@ class CredentialStore:
         except OSError as error:
             message = f"cannot write {project / DATA_DIR}: {error.strerror}"
             raise SvcError(message, "Check the owner of the folder.") from error
-
-    def _service_of(self, project: Path) -> str:
-        try:
-            return (project / DATA_DIR / PROJECT_FILE).read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            return ""
 
     def _read(self) -> dict[str, Any]:
         """Return the key of the `current` service, and the stored fields of all `services` by their keys."""
@@ -357,6 +352,7 @@ def project_service() -> Iterator[tuple[Client, Project]]:
     """Yield a client of the service of the current project, and the project. Raises `SvcError`."""
     project = load(find(Path.cwd()))
     with noted_client(CredentialStore.from_environment(os.environ).get(project.root)) as client:
+        client.project = project.name
         yield client, project
 
 

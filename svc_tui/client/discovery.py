@@ -45,6 +45,7 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
     folder = project.root / DATA_DIR
     if (running := find_running(folder, "/v1/projects")) is not None:
         with running:
+            running.project = project.name
             yield running, project
         return
     # The API server takes half a second to load.
@@ -57,6 +58,7 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
         ) as presence,
         Client(presence.url, presence.token) as client,
     ):
+        client.project = project.name
         yield client, project
 
 
@@ -78,13 +80,21 @@ def ensure_usable(folder: Path) -> None:
 def _running_or_opened(folder: Path, open_folder: Callable[[], _T]) -> Client | _T:
     """Return a client of the service that runs on a folder, or the result of opening the folder.
 
-    Wait for a service that starts, and for another command that uses the folder.
+    Wait for a service that starts, and for another command that uses the folder. Raise `FleetError` for the
+    data directory of a node that needs its fleet to serve.
     """
     from engine.bucket.protocols import BucketInUse
+    from engine.fleet.errors import FleetError
+    from engine.fleet.node import find_node
 
     end = time.monotonic() + LOCK_SECONDS
     while (client := find_running(folder, "/v1/whoami")) is None:
-        _refuse_stopped_node(folder)
+        node = find_node(folder)
+        if node is not None and node.state != "founding":
+            raise FleetError(
+                f"the service on {folder} is the node {node.node} of a fleet, and is not running",
+                f"Run `svc serve --data {folder}`, or log in to another node: `svc login URL`.",
+            )
         try:
             return open_folder()
         except BucketInUse:
@@ -92,19 +102,6 @@ def _running_or_opened(folder: Path, open_folder: Callable[[], _T]) -> Client | 
                 raise
             time.sleep(0.05)
     return client
-
-
-def _refuse_stopped_node(folder: Path) -> None:
-    """Raise `FleetError` for the data directory of a node that needs its fleet to serve."""
-    from engine.fleet.errors import FleetError
-    from engine.fleet.node import find_node
-
-    node = find_node(folder)
-    if node is not None and node.state != "founding":
-        raise FleetError(
-            f"the service on {folder} is the node {node.node} of a fleet, and is not running",
-            f"Run `svc serve --data {folder}`, or log in to another node: `svc login URL`.",
-        )
 
 
 @contextmanager

@@ -3,15 +3,15 @@
 import platform
 
 from svc_tui import version as installed_version
-from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stdout
+from svc_tui.terminal.stdout import Answer
 
 
-def version(as_json: AsJson = False) -> None:
+def version() -> Answer:
     """Print the version of svc."""
     version, system = installed_version(), f"{platform.system()} {platform.machine()}"
     document = {"version": version, "python": platform.python_version(), "platform": system}
-    stdout.answer(document, [f"svc {version}"], as_json=as_json)
+    return Answer(document, [f"svc {version}"])
 
 
 def schema() -> None:

@@ -1,4 +1,7 @@
-"""Accounts of a service: `svc login`, `logout`, `whoami`, `token` and `user`."""
+"""Accounts of a service, and commands for its owners.
+
+`svc login`, `logout`, `whoami`, `token` and `user`; `svc quota`, `gc`, `notify` and `projects`.
+"""
 
 import getpass
 import os
@@ -6,9 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
+from engine.manifest.load import load
 from svc_tui.client import ApiError, Client
 from svc_tui.client.credentials import (
     MIN_PASSWORD_CHARS,
@@ -26,9 +28,10 @@ from svc_tui.client.credentials import (
     service_url,
 )
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes, argument, flag, option
+from svc_tui.commands.options import Commands, PasswordStdin, RoleName, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
-from svc_tui.terminal.units import plural
+from svc_tui.terminal.stdout import Answer
+from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 _HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
@@ -59,7 +62,9 @@ def login(
     if data is None:
         url = url or os.environ.get("SVC_URL", "")
     if not url:
-        credentials = _folder(data)
+        folder = Home.from_environment(os.environ).data(data)
+        ensure_usable(folder)  # Write permission makes an owner.
+        credentials = Credentials(str(folder), user="developer", folder=folder)
     elif data is not None:
         raise InvalidUsage("URL and --data are mutually exclusive", "Pass only one of them.")
     else:
@@ -111,13 +116,6 @@ def _claim_code(client: Client, claim: str) -> str:
             stderr.warn(error.message, error.hint)
 
 
-def _folder(data: Path | None) -> Credentials:
-    """Return the credentials of a data directory on this machine; write permission makes an owner."""
-    folder = Home.from_environment(os.environ).data(data)
-    ensure_usable(folder)
-    return Credentials(str(folder), user="developer", folder=folder)
-
-
 def logout(everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False) -> None:
     """End the session with the service and delete the stored credentials."""
     store = CredentialStore.from_environment(os.environ)
@@ -138,15 +136,14 @@ def logout(everywhere: Annotated[bool, flag("Log out on all machines.", "--every
     stdout.line(f"logged out of {credentials.key}")
 
 
-def whoami(as_json: AsJson = False) -> None:
+def whoami() -> Answer:
     """Show your user name and roles on the service."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     with noted_client(credentials) as client:
         account = client.call("GET", "/v1/whoami")
     name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
     roles = [f"  {each}" for each in _roles(account)]
-    document = {"service": credentials.key, **account}
-    stdout.answer(document, [f"{name} at {credentials.key}", *roles], as_json=as_json)
+    return Answer({"service": credentials.key, **account}, [f"{name} at {credentials.key}", *roles])
 
 
 def _own_name() -> str:
@@ -156,7 +153,7 @@ def _own_name() -> str:
         return ""
 
 
-token = typer.Typer(help="Manage API tokens for programs such as CI.")
+token = Commands(help="Manage API tokens for programs such as CI.")
 
 
 @token.command("create")
@@ -167,20 +164,18 @@ def create_token(
         list[str] | None, option("NAME", "Project to grant access to; repeatable (default: all).")
     ] = None,
     days: Annotated[int, option("DAYS", "Days until the token expires.", min=1, max=365)] = 90,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Create a token and print it once."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
     with noted_client(credentials) as client:
         created = client.call("POST", "/v1/tokens", body)
-    if not as_json:
-        stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
-    stdout.answer(created, [created["token"]], as_json=as_json)
+    note = f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:"
+    return Answer(created, [created["token"]], before=note)
 
 
 @token.command("list")
-def list_tokens(as_json: AsJson = False) -> None:
+def list_tokens() -> Answer:
     """List your tokens, without their values."""
     tokens = call_service("GET", "/v1/tokens")
     rows = []
@@ -188,10 +183,8 @@ def list_tokens(as_json: AsJson = False) -> None:
         projects = ", ".join("all" if name == "*" else name for name in token["projects"])
         texts = (token["name"], token["role"], projects, token["used"] or "never", token["expires"])
         rows.append([(text, "") for text in texts])
-    if rows and not as_json:
-        stdout.table(("name", "role", "projects", "used", "expires"), rows)
-    else:
-        stdout.answer(tokens, [], as_json=as_json, empty="you have no tokens")
+    lines = stdout.table(("name", "role", "projects", "used", "expires"), rows) if rows else ()
+    return Answer(tokens, lines, empty="you have no tokens")
 
 
 @token.command("rm")
@@ -204,17 +197,18 @@ def revoke_token(name: Annotated[str, argument("NAME", "Name of the token.")], y
 
 ALL_PROJECTS = "*"
 _STDIN_HINT = "Pass --password-stdin, and pipe the password."
-user = typer.Typer(help="Manage users, roles and passwords.")
+user = Commands(help="Manage users, roles and passwords.")
 ProjectName = Annotated[str, option("NAME", "Project of the role (default: all).", "--project")]
 Name = Annotated[str, argument("NAME", "Name of the user.")]
 
 
 @user.command("list")
-def list_users(as_json: AsJson = False) -> None:
+def list_users() -> Answer:
     """List users and their roles in your projects."""
     users = call_service("GET", "/v1/users")
-    lines = (f"{each['name']}  {', '.join(_roles(each)) or 'no role'}" for each in users["users"])
-    stdout.answer(users, lines, as_json=as_json)
+    return Answer(
+        users, (f"{each['name']}  {', '.join(_roles(each)) or 'no role'}" for each in users["users"])
+    )
 
 
 @user.command("add")
@@ -300,3 +294,141 @@ def _roles(account: dict[str, Any]) -> list[str]:
 
 def _where(project: str) -> str:
     return "all projects" if project == ALL_PROJECTS else project
+
+
+quota = Commands(help="Show and set the quotas of projects.")
+UNITS = {
+    "instances": "requests at once",
+    "memory_mb": "MiB of memory for them",
+    "requests": "requests a second",
+    "storage_mb": "MiB of tables",
+    "egress": "calls to other servers a second",
+    "files_mb": "MiB of files",
+}
+"""Units of the limits, by their names in the API, in the order of the options."""
+MAX_LIMIT = 1_000_000_000
+Project = Annotated[str, argument("PROJECT", "Name of the project.")]
+
+
+def _limit(flag: str, metavar: str, summary: str) -> Any:
+    return option(metavar, f"{summary}; 0 removes the limit.", flag, min=0, max=MAX_LIMIT)
+
+
+@quota.command()
+def show(
+    project: Annotated[str, argument("[PROJECT]", "Name of a project (default: that of this folder).")] = "",
+) -> Answer:
+    """Show the quota of a project."""
+    if not project:
+        if (root := current_project()) is None:
+            raise InvalidUsage("no project is named", "Pass one: svc quota show PROJECT")
+        project = load(root).name
+    return _shown(_call("GET", project))
+
+
+@quota.command("set")
+def set_(
+    project: Project,
+    instances: Annotated[int | None, _limit("--instances", "N", "Requests that run at once")] = None,
+    memory: Annotated[int | None, _limit("--memory", "MIB", "Memory of these requests in MiB")] = None,
+    requests: Annotated[int | None, _limit("--requests", "N", "Requests per second")] = None,
+    storage: Annotated[int | None, _limit("--storage", "MIB", "Size of the tables in MiB")] = None,
+    egress: Annotated[int | None, _limit("--egress", "N", "Calls to other servers per second")] = None,
+    files: Annotated[int | None, _limit("--files", "MIB", "Size of all files in MiB")] = None,
+) -> Answer:
+    """Set limits of a project; the others stay as they are. Requires an owner of the service."""
+    options = zip(UNITS, (instances, memory, requests, storage, egress, files), strict=True)
+    limits = {name: limit or None for name, limit in options if limit is not None}
+    if not limits:
+        hint = f"Pass one, for example: svc quota set {project} --instances 50"
+        raise InvalidUsage("no limit to set", hint)
+    return _shown(_call("PUT", project, limits))
+
+
+@quota.command()
+def rm(project: Project) -> None:
+    """Remove all limits of a project. Requires an owner of the service."""
+    _call("DELETE", project)
+    stdout.line(f"{project} has no quota")
+
+
+def _call(method: str, project: str, body: Any = None) -> Any:
+    return call_service(method, f"/v1/projects/{quote(project, safe='')}/quota", body)
+
+
+def _shown(limits: dict[str, int | None]) -> Answer:
+    texts = ("no limit" if limits[name] is None else f"{limits[name]:,} {UNITS[name]}" for name in UNITS)
+    lines = (f"{name.removesuffix('_mb'):<10} {text}" for name, text in zip(UNITS, texts, strict=True))
+    return Answer(limits, lines)
+
+
+def gc(
+    plan: Annotated[bool, flag("Show what would be removed, without removing it.", "--plan")] = False,
+) -> Answer:
+    """Remove data that no deployment needs from the service."""
+    report = call_service("POST", "/v1/gc", {"plan": plan})
+    action = "would be removed" if plan else "removed"
+    lines = (
+        f"blobs              {report['blobs']} {action}, {size(report['bytes'])}",
+        f"unpacked packages  {report['unpacked']} {action}",
+        f"machine code       {report['machine_code']} {action}",
+        f"abandoned uploads  {report['uploads']} {action}",
+    )
+    removed = any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code"))
+    empty = "nothing to remove; data younger than a day is always retained"
+    return Answer(report, lines if removed else (), empty=empty)
+
+
+notify = Commands(help="Test the delivery of alerts.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@notify.command()
+def test() -> Answer:
+    """Send a test alert to each receiver of the service."""
+    attempts = call_service("POST", "/v1/alerts/test", {})["attempts"]
+    lines = (f"{attempt['target']}  {attempt['error'] or 'accepted'}" for attempt in attempts)
+    failed = [attempt["target"] for attempt in attempts if attempt["error"]]
+    hint = "Check the URL that svc serve got by --notify."
+    error = SvcError(f"{', '.join(failed)} did not accept the test", hint) if failed else None
+    return Answer(attempts, lines, error=error)
+
+
+projects = Commands(help="List and remove projects of a service.")
+
+
+@projects.command("list")
+def list_projects() -> Answer:
+    """List the projects in which you have a role."""
+    listed = call_service("GET", "/v1/projects")
+    empty = "there are no projects in which you have a role; create one with `svc deploy`"
+    return Answer(listed, listed["projects"], empty=empty)
+
+
+@projects.command("remove")
+def remove_project(
+    name: Annotated[str, argument("NAME", "Name of the project.")], yes: Yes = False
+) -> Answer:
+    """Remove a project with all that it stores. Requires an owner of the project."""
+    path = f"/v1/projects/{quote(name, safe='')}"
+    if not yes:
+        stderr.note(f"this deletes the project {name} with all that it stores:")
+        for line in _contents(path):
+            stderr.note(f"  {line}")
+        if prompt.line(f"remove it; type {name}", "Pass --yes.") != name:
+            raise SvcError("canceled; nothing was removed", "Type the project's name, or pass --yes.")
+    return Answer(call_service("DELETE", path), [f"removed {name}"])
+
+
+def _contents(path: str) -> list[str]:
+    """Return what a project stores, one kind a line."""
+    history = call_service("GET", f"{path}/deployments")
+    lines = [plural(len(history["deployments"]), "deployment")]
+    if history["revision"] is not None:
+        for door in call_service("GET", f"{path}/state")["doors"]:
+            measured = f", {size(door['bytes'])}" if door["bytes"] else ""
+            lines += [f"{plural(door['count'], door['unit'])}{measured}"] if door["count"] else []
+    if secrets := call_service("GET", f"{path}/secrets")["secrets"]:
+        lines.append(f"{plural(len(secrets), 'secret')}: {', '.join(secrets)}")
+    if domains := call_service("GET", f"{path}/domains")["domains"]:
+        lines.append(f"{plural(len(domains), 'domain')}: {', '.join(each['name'] for each in domains)}")
+    return [*lines, "its schedules, logs, usage, quota and history"]

@@ -1,18 +1,20 @@
-"""`svc backup` and `svc restore`: backups of `svc serve --backup` in an object store."""
+"""`svc backup`, `restore` and `bucket`: backups in an object store, and copies of a service's storage."""
 
 import asyncio
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import typer
-
 from doors.tables.sqlite.connections import DATABASE_NAME
+from engine.bucket.copy import CopyReport
+from engine.bucket.folder import FolderBucket
 from engine.bucket.layout import CONTROL
+from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.service.secrets import KEY_FILE, SecretsKey
@@ -36,14 +38,102 @@ from svc_tui.backup.store import (
     values_times,
 )
 from svc_tui.client.credentials import CredentialStore, current_project, noted_client
-from svc_tui.commands.bucket import absolute, summary
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.commands.options import Commands, Yes, argument, flag, option
+from svc_tui.serve.storage import check_tables, copy_storage, open_bucket
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
+from svc_tui.terminal.stdout import Answer
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
-backup = typer.Typer(help="Inspect the backup of a service in an object store.")
+bucket = Commands(help="Copy, back up, restore and verify a service's storage.")
+Data = Annotated[Path, argument("DATA", "Data directory of a service, also of a node of a fleet.")]
+New = Annotated[Path, argument("TO", "New data directory: missing or empty.")]
+Backup = Annotated[Path, argument("FOLDER", "Folder of the backup.")]
+
+
+@bucket.command()
+def migrate(source: Data, target: New) -> Answer:
+    """Copy a stopped service, or a running fleet, into a new folder."""
+    return _copy(source, target)
+
+
+@bucket.command("backup")
+def back_up(source: Data, folder: Backup) -> Answer:
+    """Copy a stopped service, or a running fleet, into a folder."""
+    return _copy(source, folder)
+
+
+@bucket.command("restore")
+def restore_copy(folder: Backup, target: New) -> Answer:
+    """Copy a backup into a new data directory."""
+    return _copy(folder, target)
+
+
+@bucket.command("verify")
+def verify_storage(data: Data) -> Answer:
+    """Read the whole storage; name each missing or corrupt object."""
+    data = absolute(data)
+
+    async def run(progress: Callable[[CopyReport], None]) -> tuple[CopyReport, list[Finding]]:
+        async with open_bucket(data, "svc bucket verify") as opened:
+            report, findings = await verify_bucket(opened, progress)
+            report.tables, corrupt = await check_tables(data, opened)
+            return report, [*findings, *(Finding("corrupt", f"tables of {name}") for name in corrupt)]
+
+    with ProgressLine() as line:
+        report, findings = asyncio.run(run(lambda report: line.show(summary(report))))
+    lines = []
+    for finding in findings:
+        use = f"  deployment {finding.deployment}" if finding.deployment else ""
+        lines.append(f"{finding.problem}  {finding.name}{use}")
+    problems = f"{data} has {plural(len(findings), 'missing or corrupt object')}"
+    error = SvcError(problems, "Deploy the projects again, or restore a backup.") if findings else None
+    document = {**members(report), "findings": [asdict(finding) for finding in findings]}
+    return Answer(document, [*lines, f"verified {summary(report)}"], error=error)
+
+
+def _copy(source: Path, target: Path) -> Answer:
+    source, target = absolute(source), absolute(target)
+    if source == target:
+        raise InvalidUsage(f"{source} is both source and target", "Name another folder.")
+
+    async def run(progress: Callable[[CopyReport], None]) -> CopyReport:
+        async with open_bucket(source, "svc bucket") as opened:
+            copy = FolderBucket(target, "svc bucket")
+            try:
+                return await copy_storage(source, opened, copy, progress)
+            finally:
+                await copy.aclose()
+
+    with ProgressLine() as line:
+        report = asyncio.run(run(lambda report: line.show(summary(report))))
+    document = {**members(report), "skipped_blobs": report.skipped}
+    note = "logs and usage are not copied; they are in the data directories"
+    return Answer(document, [f"copied {summary(report)} to {target}"], after=note)
+
+
+def absolute(folder: Path) -> Path:
+    return folder.expanduser().absolute()
+
+
+def members(report: CopyReport) -> dict[str, int]:
+    return {
+        "values": report.values,
+        "blobs": report.blobs,
+        "bytes": report.size,
+        "projects_with_tables": report.tables,
+    }
+
+
+def summary(report: CopyReport) -> str:
+    """Return a report as text."""
+    values = f"{report.values} values, " if report.values else ""
+    tables = f", tables of {plural(report.tables, 'project')}" if report.tables else ""
+    return f"{values}{report.blobs} blobs, {size(report.size)}{tables}"
+
+
+backup = Commands(help="Inspect the backup of a service in an object store.")
 Url = Annotated[str, argument("URL", "URL that `svc serve --backup` has.")]
 Key = Annotated[Path | None, option("FILE", f"{KEY_FILE} of the service (default: that in SVC_HOME/data).")]
 
@@ -52,7 +142,7 @@ FULL_SECONDS = 90.0
 
 
 @backup.command()
-def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
+def status(url: Url, key: Key = None) -> Answer:
     """Show the moments that can be restored, and their space."""
     store = _open(url, key)[0]
     objects = store.list()
@@ -74,19 +164,21 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
         projects.append(row)
     total = sum(sizes.values())
     blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
-    if as_json:
-        document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
-        stdout.data({**document, "key_confirmed": text(confirmed) if confirmed else None})
-        return
-    for each in projects:
-        line = f"{each['project']}  since {each['since']}  last stored {each['stored']}"
-        stdout.line(f"{line}  verified {each['verified'] or 'never'}  {size(each['bytes'])}")
-    stdout.line(f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}")
-    if not confirmed:
-        stderr.warn(
-            "no copy of the key was confirmed: with the disk of the service, the key may be lost too",
-            f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {url} --key COPY",
-        )
+    lines = [
+        f"{each['project']}  since {each['since']}  last stored {each['stored']}"
+        f"  verified {each['verified'] or 'never'}  {size(each['bytes'])}"
+        for each in projects
+    ]
+    document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
+    warning = (
+        "no copy of the key was confirmed: with the disk of the service, the key may be lost too",
+        f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {url} --key COPY",
+    )
+    return Answer(
+        {**document, "key_confirmed": text(confirmed) if confirmed else None},
+        [*lines, f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}"],
+        warnings=() if confirmed else [warning],
+    )
 
 
 @backup.command("confirm-key")
@@ -119,8 +211,7 @@ def verify(
     data: Annotated[
         Path | None, option("DIR", "Data directory of the service (default: SVC_HOME/data).")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Read every object; name each one that is damaged or missing."""
     store, sealed_with = _open(url, key)
     with ProgressLine() as line:
@@ -129,11 +220,10 @@ def verify(
             line.show("restoring the tables")
             folder = absolute(data or Home.from_environment(os.environ).root / "data")
             problems = _restored(store, sealed_with, folder)
-    document = {"objects": objects, "problems": problems}
-    stdout.answer(document, [*problems, f"verified {plural(objects, 'object')}"], as_json=as_json)
-    if problems:
-        hint = "Restore what is named from a copy of the store. Later snapshots of tables do not need it."
-        raise SvcError(f"the backup at {url} has {plural(len(problems), 'problem')}", hint)
+    hint = "Restore what is named from a copy of the store. Later snapshots of tables do not need it."
+    error = SvcError(f"the backup at {url} has {plural(len(problems), 'problem')}", hint)
+    lines = [*problems, f"verified {plural(objects, 'object')}"]
+    return Answer({"objects": objects, "problems": problems}, lines, error=error if problems else None)
 
 
 def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
@@ -178,8 +268,7 @@ def restore_command(
         ),
     ] = False,
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Restore a service from its backup: accounts, secrets, deployments and tables."""
     if at and before_deployment:
         raise InvalidUsage("--at and --before-deployment exclude each other", "Pass one of them.")
@@ -190,8 +279,7 @@ def restore_command(
                 "with --service, one --project is restored, without --from, --key and --data",
                 "Pass --service --project NAME; the service has the URL and the key of its backup.",
             )
-        _restore_live(project[0], at, before_deployment, yes=yes, as_json=as_json)
-        return
+        return _restore_live(project[0], at, before_deployment, yes=yes)
     if not source or data is None:
         hint = "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project."
         raise InvalidUsage("--from or --data is missing", hint)
@@ -208,30 +296,28 @@ def restore_command(
                 lambda report: line.show(summary(report)),
             )
         )
-    _print_restored(restored, data, as_json=as_json)
+    tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
+    findings = [asdict(each) for each in restored.findings]
+    document = {"values": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables}
+    return Answer({**document, "findings": findings}, _restored_lines(restored, data))
 
 
-def _print_restored(restored: Restored, data: Path, *, as_json: bool) -> None:
-    if as_json:
-        tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
-        findings = [asdict(each) for each in restored.findings]
-        blobs, values = restored.report.blobs, text(restored.values_ns)
-        stdout.data({"values": values, "blobs": blobs, "tables": tables, "findings": findings})
-        return
-    stdout.line(f"deployments and accounts as of {text(restored.values_ns)}")
+def _restored_lines(restored: Restored, data: Path) -> Iterator[str]:
+    """Yield lines, and write notes of what was not restored."""
+    yield f"deployments and accounts as of {text(restored.values_ns)}"
     for each in restored.tables:
         if each.last_ns:
             count = plural(each.transactions, "transaction")
-            stdout.line(f"{each.project}  tables as of {text(each.last_ns)}, {count} after a snapshot")
+            yield f"{each.project}  tables as of {text(each.last_ns)}, {count} after a snapshot"
         if each.problem:
             stderr.note(f"{each.project}: {each.problem}")
     for finding in restored.findings:
         owner = finding.deployment or "no deployment"
         stderr.note(f"{finding.name} of {owner} is {finding.problem}; deploy again")
-    stdout.line(f"restored {summary(restored.report)} to {data}")
+    yield f"restored {summary(restored.report)} to {data}"
 
 
-def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json: bool) -> None:
+def _restore_live(project: str, at: str, deployment: str, *, yes: bool) -> Answer:
     with noted_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         moment = f"before the deployment {deployment}" if deployment else f"as of {at or 'now'}"
         if not yes:
@@ -240,14 +326,15 @@ def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json:
                 raise SvcError("canceled; nothing was changed", "Type the project's name, or pass --yes.")
         body = {"at": at, "before_deployment": deployment}
         restored = client.call("POST", f"/v1/projects/{quote(project, safe='')}/restore", body)
-    if as_json:
-        stdout.data(restored)
-        return
+    return Answer(restored, _live_lines(project, restored))
+
+
+def _live_lines(project: str, restored: dict[str, Any]) -> Iterator[str]:
     count = plural(restored["transactions"], "transaction")
-    stdout.line(f"{project}  tables as of {restored['time']}, {count} after a snapshot")
+    yield f"{project}  tables as of {restored['time']}, {count} after a snapshot"
     if restored["migrations"]:
         stderr.note(f"not applied any more, until the next deploy: {', '.join(restored['migrations'])}")
-    stdout.line(f"to go back: svc restore --service --project {project} --at {restored['before']}")
+    yield f"to go back: svc restore --service --project {project} --at {restored['before']}"
 
 
 def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -15,12 +13,11 @@ from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
-from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option
 from svc_tui.logs import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
-from svc_tui.terminal.stdout import toned
+from svc_tui.terminal.stdout import Answer, toned
 from svc_tui.terminal.units import size
 from svc_tui.user_home import Home
 
@@ -40,7 +37,7 @@ class _CapsuleGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-capsule = typer.Typer(
+capsule = Commands(
     cls=_CapsuleGroup,
     help="Make a file of one request, and replay it elsewhere. `svc capsule ID` means `svc capsule make ID`.",
     no_args_is_help=True,
@@ -64,11 +61,10 @@ def make(
     no_redact: Annotated[list[str] | None, option("NAME", "Do not redact this name; repeatable.")] = None,
     service: ServiceOption = None,
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Write a request to a file. It has the response, records, SQL, rows and artifacts too."""
     from svc_tui.atomic_export import write_export
-    from svc_tui.capsule.collect import collect, read_request
+    from svc_tui.capsule.collect import build_artifacts, collect, packed, read_request
     from svc_tui.capsule.container import write_container
     from svc_tui.capsule.format import content_lines, redaction_lines
     from svc_tui.capsule.redaction import Redactor
@@ -77,7 +73,13 @@ def make(
     project = load(root)
     recorded = read_request(root, project.name, request, service)
     target = output or Path(f"{recorded.request_id}.svccap")
-    artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
+    if missing := [name for name in recorded.resources if name not in project.resources]:
+        hint = "Check out the version of the project that handled the request."
+        raise SvcError(f"resource {missing[0]} handled the request and is not in svc.toml", hint)
+    cache = Home.from_environment(os.environ).cache()
+    mode: BuildMode = "deploy" if recorded.deployed else "dev"
+    built = asyncio.run(build_artifacts(project, recorded.resources, cache, mode, stderr.progress))
+    artifacts = {name: packed(artifact) for name, artifact in built.items()}
     with temporary_folder("svc-capsule-") as folder:
         head, members = collect(
             project,
@@ -93,27 +95,12 @@ def make(
                 stderr.line(Text.assemble(*line))
             prompt.confirm(f"Write {target}?", yes=yes)
             written = write_export(target, iter(lambda: file.read(1 << 20), b""))
-    if as_json:
-        stdout.data({"file": str(target), "bytes": written, **head})
-    else:
-        stderr.note(f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}")
-
-
-def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[str, Any]:
-    """Build and pack the resources that handled a request."""
-    from svc_tui.capsule.collect import build_artifacts, packed
-
-    missing = [name for name in names if name not in project.resources]
-    if missing:
-        hint = "Check out the version of the project that handled the request."
-        raise SvcError(f"resource {missing[0]} handled the request and is not in svc.toml", hint)
-    cache = Home.from_environment(os.environ).cache()
-    built = asyncio.run(build_artifacts(project, names, cache, mode, stderr.progress))
-    return {name: packed(artifact) for name, artifact in built.items()}
+    note = f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}"
+    return Answer({"file": str(target), "bytes": written, **head}, after=note)
 
 
 @capsule.command("open")
-def open_(file: File, as_json: AsJson = False) -> None:
+def open_(file: File) -> Answer:
     """Replay a capsule, and compare the responses. It runs in a temporary folder without network.
 
     Exit code 1 means that they differ.
@@ -130,14 +117,13 @@ def open_(file: File, as_json: AsJson = False) -> None:
         project.mkdir()
         before, after = asyncio.run(replay_capsule(opened, artifacts, project, cache))
     same = is_same(before, after)
-    if as_json:
-        stdout.data({"same": same, "recorded": before, "replayed": after})
-    else:
-        width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
-        stdout.styled_lines(toned(compare(before, after, width)))
-        stderr.note("the responses are the same" if same else "the responses differ")
-    if not same:
-        raise typer.Exit(DIFFERENT)
+    width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
+    return Answer(
+        {"same": same, "recorded": before, "replayed": after},
+        toned(compare(before, after, width)),
+        after="the responses are the same" if same else "the responses differ",
+        code=0 if same else DIFFERENT,
+    )
 
 
 def _artifacts_of(opened: Any) -> dict[str, Artifact]:

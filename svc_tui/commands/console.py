@@ -62,7 +62,10 @@ def console(
     login_actions = LoginActions()
     if needs_project:
         current_folder = Path.cwd()
-        choice = app.StartApp(_short(current_folder), StartActions(current_folder), login_actions, keys).run()
+        user, shown = Path.home(), str(current_folder)
+        if user in current_folder.parents:
+            shown = f"~/{current_folder.relative_to(user)}"
+        choice = app.StartApp(shown, StartActions(current_folder), login_actions, keys).run()
         if choice is None:
             return
         if choice.created:
@@ -85,9 +88,3 @@ def console(
         engine = connect_folder(folder, port)
         deployer = deployer_for_folder(folder, engine.info.project, os.environ)
     app.run(engine, login_actions, keys, deployer, home)
-
-
-def _short(path: Path) -> str:
-    """Return a path with `~` for the home folder."""
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)

@@ -10,9 +10,8 @@ from doors.tables.migrations import ignored
 from engine.errors import SvcError
 from engine.manifest.load import find, load, warnings
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
-from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, noted_client
-from svc_tui.commands.deployments import show_live
+from svc_tui.commands.deployments import live_answer
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
 from svc_tui.deploy.format import DeployProgress, Step, domain_lines, plan_lines
@@ -65,7 +64,7 @@ def deploy(
         changed = any(plan_document[key] for key in ("changes", "migrations", "missing"))
         if plan_document["live"] and not changed:
             stderr.note("nothing changed")
-            show_live(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
+            live_answer(client.call("GET", f"/v1/projects/{project.name}")).write(as_json=as_json)
             return
         for line in plan_lines(plan_document):
             stderr.line(line)
@@ -86,20 +85,15 @@ def deploy(
             discard=discard_mounts,
         )
         if not as_json and not client.stopped:
-            _show_domains(client, result["deployment"])
-    show_live(result, as_json=as_json)
-
-
-def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
-    """Wait for new domains and for the certificate, and show their states. The deploy is live already."""
-    project = deployment["project"]
-    try:
-        listed = uploader.await_certificates(client, project, deployment["created"], stderr.note)
-    except SvcError as error:
-        stderr.warn(f"the states of domains and certificates are unknown: {error.message}", error.hint)
-        return
-    for line in domain_lines(project, listed):
-        stderr.line(line)
+            try:
+                created = result["deployment"]["created"]
+                listed = uploader.await_certificates(client, project.name, created, stderr.note)
+                for line in domain_lines(project.name, listed):
+                    stderr.line(line)
+            except SvcError as error:  # The deploy is live already.
+                unknown = f"the states of domains and certificates are unknown: {error.message}"
+                stderr.warn(unknown, error.hint)
+    live_answer(result).write(as_json=as_json)
 
 
 class _TerminalProgress:

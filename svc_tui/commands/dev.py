@@ -1,4 +1,4 @@
-"""`svc dev`, `svc test` and `svc demo`."""
+"""`svc dev`, `svc test`, `svc demo` and `svc mcp`."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -138,3 +139,19 @@ def _send_requests(data: Path, ended: threading.Event) -> None:
             (_, method, path, document), *_ = random.choices(REQUESTS, weights)
             with suppress(httpx.HTTPError):
                 client.request(method, path, json=document)
+
+
+def mcp(
+    allow_writes: Annotated[
+        bool, flag("Allow SQL that changes tables, and replays of any method.", "--allow-writes")
+    ] = False,
+    service: Annotated[bool, flag("Work on the deployed project instead of svc dev.", "--service")] = False,
+) -> None:
+    """Serve tools for coding agents on stdin and stdout (Model Context Protocol)."""
+    root = find(Path.cwd())
+    if find_spec("mcp") is None:
+        hint = "Install it: pip install 'svc-tui[mcp]'"
+        raise SvcError("the package mcp is not installed", hint, code="mcp-not-installed")
+    from svc_tui.mcp.server import ProjectTools, run
+
+    run(ProjectTools(root, service=service, allow_writes=allow_writes))

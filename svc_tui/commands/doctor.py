@@ -17,10 +17,11 @@ from engine.errors import SvcError
 from engine.lane import Lane, Tool
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
-from svc_tui.commands.options import AsJson, flag
+from svc_tui.commands.options import flag
 from svc_tui.composition import lanes
-from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
+from svc_tui.terminal.stdout import Answer, Styled
 from svc_tui.user_home import Home
 
 State = Literal["found", "managed", "installable", "missing"]
@@ -30,7 +31,7 @@ MIN_FREE_MIB = 1000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A checked tool; `group` is `svc` or a lane. A check that is not `needed` cannot fail."""
+    """A checked tool; `group` is `svc` or a lane. One that is `needed` fails if the tool is missing."""
 
     group: str
     tool: Tool
@@ -43,11 +44,6 @@ class Check:
             return "managed" if self.tool.managed else "found"
         return "installable" if self.tool.managed else "missing"
 
-    @property
-    def failed(self) -> bool:
-        """True if builds fail because of this tool."""
-        return self.needed and self.state == "missing"
-
 
 async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
     """Return the checks, and whether every requested installation succeeded.
@@ -59,7 +55,10 @@ async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) ->
         if fix:
             installed = await _install(available, lanes_in_use, home.cache())
         python = Tool("python", platform.python_version(), path=sys.executable)
-        checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
+        missing, remedy = "not installed: svc cannot install toolchains", f"{sys.executable} -m ensurepip"
+        has_pip = importlib.util.find_spec("pip") is not None
+        pip = Tool("pip", version("pip")) if has_pip else Tool("pip", problem=missing, remedy=remedy)
+        checks = [Check("svc", tool, needed=True) for tool in (python, pip, _wasmtime(), _home(home))]
         lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in available.values()))
     finally:
         await asyncio.gather(*(lane.aclose() for lane in available.values()))
@@ -70,13 +69,6 @@ async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) ->
         problem = f"this version of svc has no lane {name}"
         checks.append(Check(name, Tool(name, problem=problem, remedy="install a newer svc"), needed=True))
     return checks, installed
-
-
-def _pip() -> Tool:
-    if importlib.util.find_spec("pip") is None:
-        remedy = f"{sys.executable} -m ensurepip"
-        return Tool("pip", problem="not installed: svc cannot install toolchains", remedy=remedy)
-    return Tool("pip", version("pip"))
 
 
 def _wasmtime() -> Tool:
@@ -117,34 +109,32 @@ _STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missin
 
 def doctor(
     fix: Annotated[bool, flag("Install missing toolchains that svc can install.", "--fix")] = False,
-    as_json: AsJson = False,
-) -> int:
+) -> Answer:
     """Check build prerequisites, and print the command that installs each missing one."""
-    lanes_in_use = _project_lanes()
-    home = Home.from_environment(os.environ)
-    checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
-    ok = installed and not any(check.failed for check in checks)
-    rows = [_document(check) for check in checks]
-    if as_json:
-        stdout.data({"ok": ok, "checks": rows})
-    elif stdout.is_terminal():
-        _table(checks, lanes_in_use)
-    else:
-        stdout.fields(list(rows[0]), [list(row.values()) for row in rows])
-    return ExitCode.OK if ok else ExitCode.FAILED
-
-
-def _project_lanes() -> set[str] | None:
-    """Return the lanes of the current project; None outside of one or if its manifest is invalid."""
+    lanes_in_use: set[str] | None = None
     try:
-        return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
+        lanes_in_use = {resource.lane for resource in load(find(Path.cwd())).resources.values()}
     except ManifestError as error:
         hint = "Run `svc build` to list the mistakes."
         stderr.warn(f"{error.summary}: checking all lanes as not needed", hint)
     except SvcError as error:
         if error.code != "no-project":
             raise
-    return None
+    home = Home.from_environment(os.environ)
+    checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
+    ok = installed and not any(check.needed and check.state == "missing" for check in checks)
+    rows: list[dict[str, str | bool]] = [
+        {"group": check.group, "name": check.tool.name, "state": check.state}
+        | {name: getattr(check.tool, name) for name in ("version", "path", "problem", "remedy")}
+        | {"needed": check.needed}
+        for check in checks
+    ]
+    return Answer(
+        {"ok": ok, "checks": rows},
+        _lines(checks, lanes_in_use),
+        fields=(list(rows[0]), [list(row.values()) for row in rows]),
+        code=ExitCode.OK if ok else ExitCode.FAILED,
+    )
 
 
 async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None, cache: Path) -> bool:
@@ -161,33 +151,19 @@ async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None,
     return installed
 
 
-def _document(check: Check) -> dict[str, str | bool]:
-    """Return the fields of a check, in column order."""
-    tool = check.tool
-    return {
-        "group": check.group,
-        "name": tool.name,
-        "state": check.state,
-        "version": tool.version,
-        "path": tool.path,
-        "problem": tool.problem,
-        "remedy": tool.remedy,
-        "needed": check.needed,
-    }
-
-
-def _table(checks: list[Check], lanes_in_use: set[str] | None) -> None:
+def _lines(checks: list[Check], lanes_in_use: set[str] | None) -> list[Styled]:
     names = max(len(check.tool.name) for check in checks)
     versions = max(len(check.tool.version) for check in checks)
-    group = ""
+    group, lines = "", list[Styled]()
     for check in checks:
         tool = check.tool
         if check.group != group:
             group = check.group
             note = "  (not used by this project)" if lanes_in_use is not None and not check.needed else ""
-            stdout.styled([("" if check is checks[0] else "\n", ""), (group, "bold"), (note, "dim")])
+            lines.append([("\n" if lines else "", ""), (group, "bold"), (note, "dim")])
         name, state = (f"  {tool.name:<{names}}  ", ""), (f"{check.state:<11}", _STYLE[check.state])
         place = (tool.problem or tool.path, "" if tool.problem else "dim")
-        stdout.styled([name, state, (f"  {tool.version:<{versions}}  ", ""), place])
+        lines.append([name, state, (f"  {tool.version:<{versions}}  ", ""), place])
         if tool.remedy:
-            stdout.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])
+            lines.append([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])
+    return lines

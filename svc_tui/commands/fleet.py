@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
+from svc_tui.terminal.stdout import Answer, Cell
 from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from engine.fleet.node import NodeAddress
 
 _NODE = re.compile(r"(?:\[([0-9A-Fa-f:]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
-fleet = typer.Typer(help="Run a service on several machines.")
+fleet = Commands(help="Run a service on several machines.")
 Data = Annotated[
     Path | None, option("DIR", "Data directory of the service (default: data in SVC_HOME).", "--data")
 ]
@@ -75,15 +74,15 @@ def token(
 
 
 @fleet.command()
-def drain(data: Data = None, as_json: AsJson = False) -> None:
+def drain(data: Data = None) -> Answer:
     """Stop taking requests on this machine. Returns when the last one has ended."""
     drained = _call(data, "POST", "/v1/fleet/drain", {})
     line = f"{drained['node']} takes no requests; stop its service, or restart it to serve again"
-    stdout.answer(drained, [line], as_json=as_json)
+    return Answer(drained, [line])
 
 
 @fleet.command()
-def upgrade(data: Data = None, as_json: AsJson = False) -> None:
+def upgrade(data: Data = None) -> Answer:
     """Prepare this machine for a new version. Drains it if the fleet can do without it."""
     drained = _call(data, "POST", "/v1/fleet/drain", {"upgrade": True})
     nodes = _call(data, "GET", "/v1/fleet")["nodes"]
@@ -94,25 +93,21 @@ def upgrade(data: Data = None, as_json: AsJson = False) -> None:
         "  2. restart the service, and wait until svc fleet status shows all nodes as present",
         f"Then run svc fleet upgrade on the others, one by one: {', '.join(others)}",
     )
-    stdout.answer({**drained, "nodes": nodes}, lines, as_json=as_json)
+    return Answer({**drained, "nodes": nodes}, lines)
 
 
 @fleet.command()
 def remove(
-    node: Annotated[str, argument("NODE", "Id of a node that does not run.")],
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+    node: Annotated[str, argument("NODE", "Id of a node that does not run.")], data: Data = None
+) -> Answer:
     """Remove a stopped or lost machine from the fleet. Run this on another machine."""
     removed = _call(data, "DELETE", f"/v1/fleet/nodes/{quote(node, safe='')}")
     line = f"removed {removed['role']} {removed['id']} at {removed['address']}"
-    stdout.answer(removed, [line], as_json=as_json)
-    if not as_json:
-        stderr.note("its data directory still has the keys of the fleet: delete it")
+    return Answer(removed, [line], after="its data directory still has the keys of the fleet: delete it")
 
 
 @fleet.command()
-def reseed(data: Data = None, as_json: AsJson = False) -> None:
+def reseed(data: Data = None) -> Answer:
     """Discard this machine's copies of the data. The others replace them. Stop its service first."""
     from engine.bucket.layout import locked
     from engine.files.database_files import remove_database
@@ -128,7 +123,7 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
         for path in tables:
             remove_database(path)
     line = f"discarded the copies of {node.node}; start its service to take them from the others"
-    stdout.answer({"node": node.node, "tables": len(tables)}, [line], as_json=as_json)
+    return Answer({"node": node.node, "tables": len(tables)}, [line])
 
 
 @fleet.command()
@@ -137,8 +132,7 @@ def repair(
     node: Annotated[str, option("NODE", "Id of the node whose copy is right.", "--from")],
     data: Data = None,
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Replace a project's tables on all machines by those of one. svc usually does it itself."""
     path, body = f"/v1/projects/{quote(project, safe='')}/fleet/repair", {"node": node}
     differing = _call(data, "POST", path, body)["differing"]
@@ -146,13 +140,11 @@ def repair(
         what = f"replace the tables of {project} on {', '.join(differing)} by those of {node}"
         prompt.confirm(f"{what}? Changes that only they have are lost.", yes=yes)
         differing = _call(data, "POST", path, {**body, "commit": True})["differing"]
-    if as_json:
-        stdout.data({"project": project, "node": node, "differing": differing})
-    elif differing:
-        stdout.line(f"{', '.join(differing)} take the tables of {project} from {node}")
-        stderr.note("their old copies are beside the tables as tables.db.aside-…")
-    else:
-        stdout.line(f"the copies of {project} on all nodes that run are equal to that of {node}")
+    line = f"the copies of {project} on all nodes that run are equal to that of {node}"
+    if differing:
+        line = f"{', '.join(differing)} take the tables of {project} from {node}"
+    note = "their old copies are beside the tables as tables.db.aside-…" if differing else ""
+    return Answer({"project": project, "node": node, "differing": differing}, [line], after=note)
 
 
 @fleet.command()
@@ -163,7 +155,7 @@ def rescue(
     as_json: AsJson = False,
 ) -> None:
     """Make a service for one machine of what this one has. Use it if most keepers are lost for ever."""
-    from svc_tui.commands.bucket import absolute, members, summary
+    from svc_tui.commands.backup import absolute, members, summary
     from svc_tui.serve.storage import rescue
 
     target, ids = absolute(to), [each.strip() for each in keepers.split(",") if keepers]
@@ -185,40 +177,35 @@ def rescue(
 
 
 @fleet.command()
-def status(data: Data = None, as_json: AsJson = False) -> None:
+def status(data: Data = None) -> Answer:
     """Show the nodes of the fleet."""
-    state = _call(data, "GET", "/v1/fleet")
-    if as_json:
-        stdout.data(state)
-        return
     from svc_tui.client.fleet import ObservedFleet
 
-    fleet = ObservedFleet.from_json(state)
-    stdout.line(f"fleet {fleet.fleet}: {fleet.summary()}")
-    heads = ("node", "address", "role", "version", "state", "tables")
-    rows = []
+    document = _call(data, "GET", "/v1/fleet")
+    fleet = ObservedFleet.from_json(document)
+    rows: list[list[Cell]] = []
+    warnings = []
     for node in fleet.nodes:
         this, leads = " (this)" * node.this, ", leads" * node.leads
         fixed = [(text, "") for text in (node.id + this, node.address, node.role, node.version)]
         state = (node.state(), "" if node.good else "yellow")
         rows.append([*fixed, state, (node.tables + leads, "yellow" if node.lag_ms else "")])
-    stdout.table(heads, rows)
-    for node in fleet.nodes:
         if node.skewed:
-            stderr.warn(
-                f"the clock of {node.id} is {duration(int(abs(node.skewed) * 1e9))}"
-                f" {'ahead of' if node.skewed > 0 else 'behind'} this machine's",
-                "Synchronize the clocks of all machines, for example with chrony.",
-            )
+            apart = f"{duration(int(abs(node.skewed) * 1e9))} {'ahead of' if node.skewed > 0 else 'behind'}"
+            hint = "Synchronize the clocks of all machines, for example with chrony."
+            warnings.append((f"the clock of {node.id} is {apart} this machine's", hint))
     for node in fleet.nodes if fleet.quorum else ():
         for copy in node.copies or ():
-            stderr.warn(
-                f"the tables of {copy['project']} on {node.id} are not up to date since"
-                f" {copy['since'][:19]}Z: {copy['problem']}",
-                f"svc repairs them. If it does not: svc fleet repair {copy['project']} --from NODE",
-            )
+            since = f"{copy['since'][:19]}Z: {copy['problem']}"
+            hint = f"svc repairs them. If it does not: svc fleet repair {copy['project']} --from NODE"
+            message = f"the tables of {copy['project']} on {node.id} are not up to date since {since}"
+            warnings.append((message, hint))
     if fleet.serving and not fleet.healthy:
-        stderr.warn("this node is not in contact with a majority", "Check the other nodes and the network.")
+        hint = "Check the other nodes and the network."
+        warnings.append(("this node is not in contact with a majority", hint))
+    table = stdout.table(("node", "address", "role", "version", "state", "tables"), rows)
+    head = [(f"fleet {fleet.fleet}: {fleet.summary()}", "")]
+    return Answer(document, [head, *table], warnings=warnings)
 
 
 def _data_folder(data: Path | None) -> Path:

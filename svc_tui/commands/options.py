@@ -3,6 +3,9 @@
 Errors complete nothing.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +14,7 @@ import typer
 
 from engine.control.access import Role
 from engine.errors import SvcError
+from svc_tui.terminal.stdout import Answer
 
 
 def option(metavar: str, help: str, *flags: str, **settings: Any) -> Any:
@@ -40,6 +44,32 @@ Workers = Annotated[int, option("N", "Number of worker processes.", "--workers",
 Yes = Annotated[bool, flag("Skip the confirmation prompt.", "--yes", "-y")]
 
 
+class Commands(typer.Typer):
+    """A group of commands. Those that return an `Answer` get the option --json, which prints its document."""
+
+    def command(self, *name: Any, **settings: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a function as a command."""
+        add = super().command(*name, **settings)
+
+        def add_printing(function: Any) -> Any:
+            add(_printing(function) if inspect.get_annotations(function)["return"] is Answer else function)
+            return function
+
+        return add_printing
+
+
+def _printing(function: Callable[..., Answer]) -> Callable[..., int]:
+    @functools.wraps(function)
+    def run(*, as_json: bool, **options: Any) -> int:
+        return function(**options).write(as_json=as_json)
+
+    own = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+    signature = inspect.signature(function)
+    parameters = [*signature.parameters.values(), own]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
 def resource_names() -> list[str]:
     """Return the resources of the project in this folder."""
     from engine.manifest.load import find, load
@@ -56,7 +86,6 @@ def table_names() -> list[str]:
     from svc_tui import composition  # noqa: F401 (registers the lanes)
     from svc_tui.client.discovery import project_client
 
-    with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, project):
-        tables = client.call("GET", f"/v1/projects/{project.name}/tables")["tables"]
-        return [table["name"] for table in tables]
+    with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, _):
+        return [table["name"] for table in client.get("tables")["tables"]]
     return []

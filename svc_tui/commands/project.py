@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.errors import SvcError
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, host_label, targets
 from engine.manifest.problems import alternatives
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option, resource_names
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, resource_names
 from svc_tui.project import resource_starter
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.stdout import Answer
 
 if TYPE_CHECKING:
     from engine.deploy.deployment import DrawnMount
@@ -43,7 +42,11 @@ def new(
 ) -> None:
     """Create a project from a template."""
     if not name:
-        name, template = _prompt(template)
+        name = prompt.line("name", "Pass the name: `svc new my-app`.")
+        width = max(map(len, TEMPLATES))
+        for known, summary in TEMPLATES.items():
+            stderr.note(f"  {known:<{width}}  {summary}")
+        template = prompt.line("template", "Pass --template.", template)
     target = Path(name)
     outer = next((path for path in target.absolute().parents if (path / MANIFEST).is_file()), None)
     create_project(target if target.name else target.resolve(), template)
@@ -53,15 +56,6 @@ def new(
     if target.name:
         stdout.line(f"  cd {shlex.quote(str(target))}")
     stdout.line("  svc")
-
-
-def _prompt(template: str) -> tuple[str, str]:
-    """Ask for the name and the template. Raises `InvalidUsage`."""
-    name = prompt.line("name", "Pass the name: `svc new my-app`.")
-    width = max(map(len, TEMPLATES))
-    for known, summary in TEMPLATES.items():
-        stderr.note(f"  {known:<{width}}  {summary}")
-    return name, prompt.line("template", "Pass --template.", template)
 
 
 def add(
@@ -117,28 +111,25 @@ def add(
             stderr.warn("the project has no address any more: two resources could be its front", hint)
 
 
-mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
+mount = Commands(help="List, add and remove mounts in svc.toml.")
 Parent = Annotated[str, argument("RESOURCE", "Resource that gets the mount.", autocompletion=resource_names)]
 Pattern = Annotated[str, argument("PATTERN", "Path: /prefix/* or an exact /path.")]
 
 
 @mount.command("list")
-def list_mounts(as_json: AsJson = False) -> None:
+def list_mounts() -> Answer:
     """List the mounts of the project in this folder, in file order."""
     resources = load(find(Path.cwd())).resources
     titles = ("resource", "pattern", "target")
     mounts = [(name, each.pattern, each.target) for name in resources for each in resources[name].mounts]
-    if as_json:
-        stdout.data({"mounts": [dict(zip(titles, row, strict=True)) for row in mounts]})
-        return
-    if not stdout.is_terminal():
-        stdout.fields(titles, mounts)
-        return
-    if not mounts:
-        stderr.note("no mounts; add one with `svc mount add RESOURCE PATTERN TARGET`")
     names, patterns = (max((len(row[column]) for row in mounts), default=0) for column in (0, 1))
-    for name, pattern, target in mounts:
-        stdout.styled([(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")])
+    lines = [
+        [(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")]
+        for name, pattern, target in mounts
+    ]
+    document = {"mounts": [dict(zip(titles, row, strict=True)) for row in mounts]}
+    empty = "no mounts; add one with `svc mount add RESOURCE PATTERN TARGET`"
+    return Answer(document, lines, fields=(titles, mounts), empty=empty)
 
 
 @mount.command("add")

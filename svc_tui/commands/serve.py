@@ -23,7 +23,7 @@ from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
-from engine.manifest.egress import Collector, parse_collector
+from engine.manifest.egress import parse_collector
 from engine.otlp import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
@@ -206,7 +206,14 @@ def serve(
     if region and not _REGION.fullmatch(region):
         hint = "Use at most 63 letters, digits, dots, - and _."
         raise InvalidUsage(f'"{region}" is not a name of a region', hint)
-    collector = _collector(otlp) if otlp else None
+    collector = None
+    if otlp:
+        try:
+            collector = parse_collector(otlp)
+        except ValueError:
+            hint = "Use scheme, host and port, for example http://127.0.0.1:4318."
+            raise InvalidUsage(f"--otlp {otlp} is not the URL of a collector", hint) from None
+        require_otlp()
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets: list[Target] = []
     if notify:
@@ -329,16 +336,6 @@ async def _run(
 def _end() -> None:
     stderr.log("warning", "a statement cannot be interrupted; the service ends without it")
     os._exit(0)
-
-
-def _collector(url: str) -> Collector:
-    try:
-        collector = parse_collector(url)
-    except ValueError:
-        hint = "Use scheme, host and port, for example http://127.0.0.1:4318."
-        raise InvalidUsage(f"--otlp {url} is not the URL of a collector", hint) from None
-    require_otlp()
-    return collector
 
 
 def _network(text: str) -> Network:

@@ -1,4 +1,4 @@
-"""`svc tables`: the tables of a project from the command line, with or without a running server."""
+"""`svc tables` and `svc files`: the data of a project, with or without a running server."""
 
 import base64
 import json
@@ -7,8 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -23,11 +22,14 @@ from doors.tables.types.parse import NUMBER
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
+from engine.manifest.model import Project
+from engine.static_files.content_type import content_type
 from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.options import AsJson, Yes, argument, flag, option, table_names
+from svc_tui.commands.options import AsJson, Commands, Yes, argument, flag, option, table_names
+from svc_tui.deploy import format as deploy_format
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -48,10 +50,10 @@ from svc_tui.tables_syntax import (
 )
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import plain
-from svc_tui.terminal.stdout import Cell
+from svc_tui.terminal.stdout import Answer, Cell, Styled
 from svc_tui.terminal.units import local_time, plural, size
 
-tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
+tables = Commands(help="Show, query, change, import and export the project's tables.")
 
 
 @tables.callback()
@@ -65,108 +67,77 @@ def service_option(
     context.obj = service
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of one project, behind a control API. Every method raises `SvcError`."""
-
-    client: Client
-    root: Path
-    path: str
-
-    def get(self, path: str, **params: Any) -> Any:
-        """Return the document at a path below the project."""
-        return self.client.call("GET", self.path + path, params=params)
-
-    def post(self, path: str, body: Any) -> Any:
-        return self.client.call("POST", self.path + path, body)
-
-    def types(self) -> ColumnTypes:
-        return ColumnTypes.from_document(self.get("tables/types"))
-
-    def change(self, **change: Any) -> None:
-        self.post("schema", {"changes": [change]})
-
-
-@contextmanager
-def open_tables(context: typer.Context) -> Iterator[Tables]:
+def open_tables(context: typer.Context) -> AbstractContextManager[tuple[Client, Project]]:
     """Connect to the control API, starting a local one if needed. Raises `SvcError`.
 
     `context.obj` is the value of --service.
     """
-    connection = project_service() if context.obj else project_client(load(find(Path.cwd())))
-    with connection as (client, project):
-        yield Tables(client, project.root, f"/v1/projects/{project.name}/")
+    return project_service() if context.obj else project_client(load(find(Path.cwd())))
+
+
+def _types(client: Client) -> ColumnTypes:
+    return ColumnTypes.from_document(client.get("tables/types"))
+
+
+def _change(client: Client, **change: Any) -> None:
+    client.call("POST", "schema", {"changes": [change]})
 
 
 Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=table_names)]
 
 
 @tables.command("list")
-def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
+def list_tables(context: typer.Context) -> Answer:
     """List tables with their row counts and notes."""
-    with open_tables(context) as tables:
-        listing = tables.get("tables")
-    if as_json:
-        stdout.data(listing)
-    elif not listing["tables"]:
-        stderr.note(
+    with open_tables(context) as (client, _):
+        listing = client.get("tables")
+    if not (found := listing["tables"]):
+        empty = (
             "the project has no tables; create one with `svc tables create` or a migration tables/0001.sql"
         )
-    elif stdout.is_terminal():
-        rows = [
-            [
-                (table["name"], "cyan"),
-                (_row_count(table), "dim" if table["rows"] is None else ""),
-                (", ".join(column["name"] for column in table["columns"]), ""),
-                (table["note"] or ("" if table["kind"] == "table" else table["kind"]), "dim"),
-            ]
-            for table in listing["tables"]
+        return Answer(listing, empty=empty)
+    rows = [
+        [
+            (table["name"], "cyan"),
+            (_row_count(table), "dim" if table["rows"] is None else ""),
+            (", ".join(column["name"] for column in table["columns"]), ""),
+            (table["note"] or ("" if table["kind"] == "table" else table["kind"]), "dim"),
         ]
-        stdout.table(["table", "rows", "columns", "note"], rows, right={1})
-    else:
-        names = ("name", "kind", "rows", "note")
-        values = [["" if each[name] is None else each[name] for name in names] for each in listing["tables"]]
-        stdout.fields(("table", *names[1:]), values)
+        for table in found
+    ]
+    lines = stdout.table(["table", "rows", "columns", "note"], rows, right={1})
+    names = ("name", "kind", "rows", "note")
+    values = [["" if each[name] is None else each[name] for name in names] for each in found]
+    return Answer(listing, lines, fields=(("table", *names[1:]), values))
 
 
 @tables.command()
-def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
+def show(context: typer.Context, table: Table) -> Answer:
     """Show the columns, indexes and notes of a table."""
-    with open_tables(context) as tables:
-        document = tables.get("table", name=table)
-    if as_json:
-        stdout.data(document)
-        return
+    with open_tables(context) as (client, _):
+        document = client.get("table", name=table)
     titles = ("column", "type", "rules", "note")
-    described = [
-        (column["name"], column["type"], _rules(document, column), column["note"])
-        for column in document["columns"]
-    ]
-    if not stdout.is_terminal():
-        stdout.fields(titles, described)
-        return
+    described = []
+    for column in document["columns"]:
+        words = rules(column)
+        if column["primary_key"] and len(document["key"]) > 1:
+            words[0] += f" {document['key'].index(column['name']) + 1}"
+        words += ["computed"] if column["generated"] else []
+        described.append((column["name"], column["type"], ", ".join(words), column["note"]))
     kind = "" if document["kind"] == "table" else f"{document['kind']}, "
     noun = "row" if document["rows"] == 1 else "rows"
-    stdout.styled([(document["name"], "bold cyan"), (f"  {kind}{_row_count(document)} {noun}", "dim")])
-    if document["note"]:
-        stdout.styled([(document["note"], "")])
-    stdout.line()
+    lines: list[Styled] = [
+        [(document["name"], "bold cyan"), (f"  {kind}{_row_count(document)} {noun}", "dim")]
+    ]
+    lines += [[(document["note"], "")], []] if document["note"] else [[]]
     styles = ("cyan", "", "", "dim")
-    stdout.table(titles, [list(zip(column, styles, strict=True)) for column in described])
-    if document["indexes"]:
-        stdout.line()
+    lines += stdout.table(titles, [list(zip(column, styles, strict=True)) for column in described])
+    lines += [[]] if document["indexes"] else []
     for index in document["indexes"]:
         columns = ", ".join(name or "(an expression)" for name in index["columns"])
         details = ", unique" * index["unique"] + ", partial" * index["partial"]
-        stdout.styled([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
-
-
-def _rules(table: Any, column: Any) -> str:
-    """Return the rules of a column; with its position in a primary key of several columns."""
-    words = rules(column)
-    if column["primary_key"] and len(table["key"]) > 1:
-        words[0] += f" {table['key'].index(column['name']) + 1}"
-    return ", ".join([*words, *(["computed"] if column["generated"] else [])])
+        lines.append([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
+    return Answer(document, lines, fields=(titles, described))
 
 
 def _row_count(table: Any) -> str:
@@ -181,9 +152,9 @@ def create(
     note: Annotated[str, option("TEXT", "Note on the table.")] = "",
 ) -> None:
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
-    with open_tables(context) as tables:
-        columns = parse_columns(" ".join(words), tables.types())
-        tables.change(op="create-table", table=table, columns=columns, note=note)
+    with open_tables(context) as (client, _):
+        columns = parse_columns(" ".join(words), _types(client))
+        _change(client, op="create-table", table=table, columns=columns, note=note)
     stderr.note(f"created table {table}")
 
 
@@ -195,32 +166,32 @@ def alter(
     yes: Yes = False,
 ) -> None:
     """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
-    with open_tables(context) as tables:
-        current = tables.get("table", name=table)
-        changes = parse_changes(current, " ".join(words), tables.types())
+    with open_tables(context) as (client, _):
+        current = client.get("table", name=table)
+        changes = parse_changes(current, " ".join(words), _types(client))
         if destructive := [format_change(change) for change in changes if is_destructive(change)]:
             prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?", yes=yes)
-        tables.post("schema", {"changes": changes})
+        client.call("POST", "schema", {"changes": changes})
     stderr.note(f"altered table {table}")
 
 
 @tables.command()
 def rename(context: typer.Context, table: Table, name: Annotated[str, argument("NAME", "New name.")]) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
-    with open_tables(context) as tables:
-        tables.change(op="rename-table", table=table, name=name)
+    with open_tables(context) as (client, _):
+        _change(client, op="rename-table", table=table, name=name)
     stderr.note(f"renamed {table} to {name}")
 
 
 @tables.command()
 def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
     """Drop a table and its rows."""
-    with open_tables(context) as tables:
-        current = tables.get("table", name=table)
+    with open_tables(context) as (client, _):
+        current = client.get("table", name=table)
         if (count := current["rows"]) != 0:
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
             prompt.confirm(f"drop {current['name']} and {rows}?", yes=yes)
-        tables.change(op="drop-table", table=table)
+        _change(client, op="drop-table", table=table)
     stderr.note(f"dropped table {table}")
 
 
@@ -237,16 +208,16 @@ def index(
     if bool(drop) == bool(columns):
         hint = f"svc tables index {table} COLUMN…"
         raise InvalidUsage("index needs columns, or --drop and the name of an index", hint)
-    with open_tables(context) as tables:
+    with open_tables(context) as (client, _):
         if not drop:
-            tables.change(op="create-index", table=table, columns=columns, unique=unique, name=name)
+            _change(client, op="create-index", table=table, columns=columns, unique=unique, name=name)
             stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
             return
-        names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
+        names = [index["name"] for index in client.get("table", name=table)["indexes"]]
         if drop not in names:
             hint = f"Available: {', '.join(names)}." if names else "The table has no indexes."
             raise SvcError(f"table {table} has no index {drop}", hint)
-        tables.change(op="drop-index", name=drop)
+        _change(client, op="drop-index", name=drop)
     stderr.note(f"dropped index {drop}")
 
 
@@ -262,28 +233,24 @@ def blame(
     key: KeyText,
     column: Annotated[str, argument("[COLUMN]", "Only changes of this column.")] = "",
     limit: Annotated[int, option("N", "Maximum number of changes.", min=1, max=1000)] = 100,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show what wrote a row, newest first. Example: svc tables blame orders 8812 total"""
     cells = key if key.startswith("[") else json.dumps([key])
-    with open_tables(context) as tables:
-        found = tables.get("tables/history", table=table, key=cells, column=column, limit=limit)
-    if as_json:
-        stdout.data(found)
-        return
+    with open_tables(context) as (client, _):
+        found = client.get("tables/history", table=table, key=cells, column=column, limit=limit)
     rows = [
         (local_time(row["write"]["time_ns"]), row["operation"], wrote(row["write"]), changed_cells(row))
         for row in found["rows"]
     ]
     titles = ("time", "change", "by", "cells")
-    if stdout.is_terminal():
-        stdout.table(titles, [[(each, "") for each in row] for row in rows])
-    else:
-        stdout.fields(titles, rows)
     more = "" if found["complete"] else "; there are more changes before: pass --limit N"
-    stderr.note(f"the history has changes since {local_time(found['since_ns'])}{more}")
-    for lacks in found["lacks"]:
-        stderr.warn(f"without history: {lacks}")
+    return Answer(
+        found,
+        stdout.table(titles, [[(each, "") for each in row] for row in rows]),
+        fields=(titles, rows),
+        after=f"the history has changes since {local_time(found['since_ns'])}{more}",
+        warnings=[(f"without history: {lacks}", "") for lacks in found["lacks"]],
+    )
 
 
 @tables.command()
@@ -343,20 +310,43 @@ def _run_statement(
     as_grid, write = stdout.is_terminal() and not as_json and not as_csv, body.get("write", False)
     params = [_parse_parameter(value, write=write) for value in values]
     defaults = {"limit": TERMINAL_LIMIT if as_grid else MAX_LIMIT, "cells": True}
-    with open_tables(context) as tables:
-        result = tables.post("sql", {**defaults, **body, "params": params})
-        types = ColumnTypes() if as_csv else tables.types()
+    with open_tables(context) as (client, _):
+        result = client.call("POST", "sql", {**defaults, **body, "params": params})
+        types = ColumnTypes() if as_csv else _types(client)
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
-    _print_summary(result, write=write)
+    count = len(result["rows"])
+    if result["truncated"]:
+        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
+        hint = "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`."
+        stderr.warn(f"the result ends after {plural(count, 'row')}: {reason} was reached", hint)
+    if write:
+        stderr.note(f"{plural(result['changes'], 'row')} written")
+    elif stdout.is_terminal() and not result["truncated"]:
+        stderr.note(plural(count, "row"))
 
 
 def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool, exact: bool = True) -> None:
     """Print the rows of a result as JSON, as a table, or as CSV: `exact`, or without control characters."""
+    names = [column["name"] for column in result["columns"]]
     if as_json:
         column_types = [types[column["type"]] for column in result["columns"]]
         stdout.json_lines(row_json(row, column_types) for row in result["rows"])
-    elif result["columns"]:
-        _print_result(result, types) if as_grid else _print_csv(result, exact=exact)
+    elif names and as_grid:
+        right = set()
+        for index, column in enumerate(result["columns"]):
+            kind = types[column["type"]]
+            found = {type(row[column["name"]]) for row in result["rows"]}
+            if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
+                right.add(index)
+        rows = [[_cell(row[name]) for name in names] for row in result["rows"]]
+        stdout.styled_lines(stdout.table(names, rows, right))
+    elif names:
+        raw = stdout.Raw()
+        raw.write(format_row(names).encode())
+        for row in result["rows"]:
+            texts = [value_text(row[name]) for name in names]
+            line = format_row(texts if exact else [text and plain(text) for text in texts])
+            raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
 
 
 def _parse_parameter(text: str, *, write: bool) -> Any:
@@ -389,28 +379,6 @@ def _parse_parameter(text: str, *, write: bool) -> Any:
     return text
 
 
-def _print_csv(result: Any, *, exact: bool) -> None:
-    names = [column["name"] for column in result["columns"]]
-    raw = stdout.Raw()
-    raw.write(format_row(names).encode())
-    for row in result["rows"]:
-        texts = [value_text(row[name]) for name in names]
-        line = format_row(texts if exact else [text and plain(text) for text in texts])
-        raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
-
-
-def _print_result(result: Any, types: ColumnTypes) -> None:
-    names = [column["name"] for column in result["columns"]]
-    rows = [[_cell(row[name]) for name in names] for row in result["rows"]]
-    right = set()
-    for index, column in enumerate(result["columns"]):
-        kind = types[column["type"]]
-        found = {type(row[column["name"]]) for row in result["rows"]}
-        if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
-            right.add(index)
-    stdout.table(names, rows, right)
-
-
 def _cell(value: Any) -> Cell:
     if value is None:
         return "null", "dim"
@@ -418,18 +386,6 @@ def _cell(value: Any) -> Cell:
         data = value["base64"]
         return f"blob of {plural(len(data) * 3 // 4 - data.count('=', -2), 'byte')}", "dim"
     return value_text(value) or "", ""
-
-
-def _print_summary(result: Any, *, write: bool) -> None:
-    count = len(result["rows"])
-    if result["truncated"]:
-        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
-        hint = "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`."
-        stderr.warn(f"the result ends after {plural(count, 'row')}: {reason} was reached", hint)
-    if write:
-        stderr.note(f"{plural(result['changes'], 'row')} written")
-    elif stdout.is_terminal() and not result["truncated"]:
-        stderr.note(plural(count, "row"))
 
 
 _CHUNK_BYTES = 1 << 18
@@ -464,14 +420,14 @@ def import_(
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
     if kind == "db" and name != "-":
         require_complete(Path(name))
-    with opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
+    with opened(name) as file, open_tables(context) as (client, _), stderr.ProgressLine() as progress:
         chunks = sized_chunks(file, progress.show)
-        path, options = tables.path + "import", dict[str, Any](format=kind)
+        path, options = "import", dict[str, Any](format=kind)
         if preview:
             path += "/preview"
         else:
             options |= {"table": table, "create": create or None, "replace": replace or None}
-        lines = tables.client.lines("POST", path, params=options, content=chunks)
+        lines = client.lines("POST", path, params=options, content=chunks)
         (result,) = lines if preview else (_imported(lines, progress.show),)
     if as_json:
         stdout.data(result)
@@ -538,10 +494,9 @@ def _preview(result: Any, table: str) -> None:
     ]
     if stdout.is_terminal():
         rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in result["rows"]]
-        stdout.table(titles, rows)
+        stdout.styled_lines(stdout.table(titles, rows))
     else:
-        for title in titles:
-            stdout.styled([(title, "")])
+        stdout.styled_lines([[(title, "")] for title in titles])
     stderr.note(f"{plural(result['count'], 'row')} for {table or 'a table'}; nothing was imported")
 
 
@@ -568,9 +523,9 @@ def export(
     if name == "-" and kind == "db" and sys.stdout.isatty():
         raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
     with (
-        open_tables(context) as tables,
+        open_tables(context) as (client, _),
         stderr.ProgressLine() as progress,
-        tables.client.download(tables.path + "export", params={"format": kind, "table": table}) as chunks,
+        client.download("export", params={"format": kind, "table": table}) as chunks,
     ):
         written = save(chunks, name, progress, "exporting")
     if written is not None:
@@ -599,26 +554,20 @@ def save(chunks: Iterator[bytes], name: str, progress: stderr.ProgressLine, doin
 def migrate(
     context: typer.Context,
     plan: Annotated[bool, flag("List the pending migrations without applying them.", "--plan")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Apply pending migrations in one transaction. They run in the order of their names."""
-    with open_tables(context) as tables:
-        files = [{"name": file.name, "sql": file.sql} for file in find_migrations(tables.root)]
-        for warning in ignored(tables.root):
+    with open_tables(context) as (client, project):
+        files = [{"name": file.name, "sql": file.sql} for file in find_migrations(project.root)]
+        for warning in ignored(project.root):
             stderr.warn(warning.message, warning.hint)
-        pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
-        names = tables.get("migrations")["applied"]
-    if as_json:
-        stdout.data({"plan": plan, "new": pending, "applied": names})
-        return
-    for name in pending:
-        stdout.line(name)
+        pending = client.call("POST", "migrations", {"files": files, "plan": plan})["applied"]
+        names = client.get("migrations")["applied"]
+    note = f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}"
     if not files:
-        stderr.note(f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql")
+        note = f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql"
     elif not pending:
-        stderr.note(f"no pending migrations; {len(names)} applied before")
-    else:
-        stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
+        note = f"no pending migrations; {len(names)} applied before"
+    return Answer({"plan": plan, "new": pending, "applied": names}, pending, after=note)
 
 
 @tables.command()
@@ -643,3 +592,88 @@ def migration(
             f"left out, because rows may lose values: {', '.join(written.left_out)}",
             f"Write the SQL into a new {MIGRATIONS_FOLDER}/*.sql, then run this command again to record it.",
         )
+
+
+files = Commands(help="List, read, store and remove the project's files.")
+files.callback()(service_option)
+Prefix = Annotated[str, argument("[PREFIX]", "Beginning of the keys (default: all).")]
+Key = Annotated[str, argument("KEY", "Key of the file.")]
+
+
+@files.command("ls")
+def list_files(
+    context: typer.Context,
+    prefix: Prefix = "",
+    recursive: Annotated[bool, flag("List all keys, not one level.", "--recursive", "-r")] = False,
+) -> Answer:
+    """List files of one level, or all with --recursive. Keys have levels as paths do, with slashes."""
+    found: list[Any] = []
+    prefixes: list[str] = []
+    asked: dict[str, str | None] = {"prefix": prefix, "delimiter": "" if recursive else "/", "cursor": ""}
+    with open_tables(context) as (client, _):
+        while asked["cursor"] is not None:
+            page = client.get("files", **asked)
+            found += page["files"]
+            prefixes += page["prefixes"]
+            asked["cursor"] = page["cursor"]
+    rows: list[list[stdout.Cell]] = [[("", ""), ("", ""), ("", ""), (each, "bold")] for each in prefixes]
+    for each in found:
+        kind, modified = each["fields"].get("content-type", ""), deploy_format.local_time(each["modified"])
+        rows.append([(size(each["size"]), ""), (modified, "dim"), (kind, "dim"), (each["key"], "")])
+    lines = stdout.table(["size", "modified", "type", "key"], rows)
+    return Answer({"files": found, "prefixes": prefixes}, lines)
+
+
+@files.command()
+def get(
+    context: typer.Context,
+    key: Key,
+    file: Annotated[str, argument("[FILE]", "File (default: stdout).")] = "-",
+) -> None:
+    """Read a file."""
+    with (
+        open_tables(context) as (client, _),
+        stderr.ProgressLine() as progress,
+        client.download("files/content", params={"key": key}) as chunks,
+    ):
+        written = save(chunks, file, progress, "reading")
+    if written is not None:
+        stderr.note(f"read {size(written)} into {file}")
+
+
+@files.command()
+def put(
+    context: typer.Context,
+    file: Annotated[str, argument("FILE", "File, or - for stdin.")],
+    key: Annotated[str, argument("[KEY]", "Key (default: the name of the file).")] = "",
+    type: Annotated[str, option("TYPE", "Content type (default: that of the name).", "--type")] = "",
+) -> Answer:
+    """Store a file. It replaces the one with its key."""
+    if file == "-" and not key:
+        raise InvalidUsage("the file needs a key", "svc files put - KEY")
+    key = key or Path(file).name
+    with opened(file) as source, open_tables(context) as (client, _), stderr.ProgressLine() as progress:
+        chunks = sized_chunks(source, progress.show)
+        params = {"key": key, "type": type or content_type(key)}
+        stored = client.call("PUT", "files/content", params=params, content=chunks)
+    return Answer(stored, [f"{key}  {size(stored['size'])}"])
+
+
+@files.command()
+def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Keys of files.")]) -> int:
+    """Remove files."""
+    with open_tables(context) as (client, _):
+        answers = {key: client.call("DELETE", "files/content", params={"key": key}) for key in keys}
+    missing = [key for key, answer in answers.items() if not answer["removed"]]
+    for key in missing:
+        stderr.warn(f"there is no file {key!r}", "svc files ls lists the files.")
+    return 1 if missing else 0
+
+
+@files.command()
+def du(context: typer.Context, prefix: Prefix = "") -> Answer:
+    """Show how many files there are, and their bytes."""
+    with open_tables(context) as (client, _):
+        usage = client.get("files/usage", prefix=prefix)
+    limit = f" of {size(usage['limit'])}" if usage["limit"] is not None else ""
+    return Answer(usage, [f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"])

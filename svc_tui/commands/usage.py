@@ -22,7 +22,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
-from svc_tui.client.credentials import Credentials, noted_client
+from svc_tui.client.credentials import noted_client
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.logs import (
     AGE_EXAMPLES,
@@ -36,7 +36,7 @@ from svc_tui.logs import (
     resolve_target,
 )
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import Cell, Styled, format_table
+from svc_tui.terminal.stdout import Answer, Cell, Styled
 from svc_tui.terminal.units import duration, size
 
 
@@ -57,8 +57,7 @@ def usage(
     resource: Annotated[str | None, option("NAME", "Show one resource only.")] = None,
     by: Annotated[By, typer.Option(help="Period of a row.")] = By.TOTAL,
     service: ServiceOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show requests, failures, compute time, memory and bytes of each resource."""
     root, minutes = find(Path.cwd()), -(-parse_age(since) // 60)
     first = time.time_ns() // MINUTE_NS - minutes + 1
@@ -67,9 +66,14 @@ def usage(
     doors: list[Any] = []
     counts: dict[Key, UsageCount] = {}
     if credentials is not None:
-        counts, memory, doors = _query(credentials, load(root).name, minutes)
-    elif (path := usage_path(root)).exists():
-        with closing(UsageStore(path)) as store:
+        path = f"/v1/projects/{load(root).name}"
+        with noted_client(credentials) as client:
+            answer = client.call("GET", f"{path}/usage", params={"minutes": minutes})
+            found = client.call("GET", f"{path}/state")["doors"] if answer["rows"] else []
+        counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in answer["rows"]}
+        memory, doors = answer.get("memory"), [each for each in found if each["bytes"] is not None]
+    elif (file := usage_path(root)).exists():
+        with closing(UsageStore(file)) as store:
             counts = store.read(first)
     sums: defaultdict[Key, UsageCount] = defaultdict(UsageCount)
     for (minute, name), count in counts.items():
@@ -79,34 +83,19 @@ def usage(
     documents = [
         {"start": _iso(minute), "resource": name, **asdict(count)} for (minute, name), count in rows.items()
     ]
-    if as_json:
-        stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory, "doors": doors})
-        return
+    document = {"since": _iso(first), "by": by, "rows": documents, "memory": memory, "doors": doors}
     if not rows:
         of = f" to {resource}" if resource is not None else ""
         source = "`svc dev`" if credentials is None else "the service"
-        stderr.note(f"{source} counted no requests{of} in the last {since}; try --since 7d")
-    elif stdout.is_terminal():
-        _table(rows, by)
-        if memory is not None:
-            stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
-            for door in doors:
-                history = f" and {size(log)} of history" if (log := door["log_bytes"]) is not None else ""
-                stderr.note(f"the {door['name']} of the project have {size(door['bytes'])}{history}")
-    else:
-        stdout.fields(list(documents[0]), [list(document.values()) for document in documents])
-
-
-def _query(
-    credentials: Credentials, project: str, minutes: int
-) -> tuple[dict[Key, UsageCount], dict[str, int] | None, list[Any]]:
-    """Return the counts of a service, its memory (`budget` and `used` in bytes), and the Doors with data."""
-    with noted_client(credentials) as client:
-        answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
-        rows = answer["rows"]
-        doors = client.call("GET", f"/v1/projects/{project}/state")["doors"] if rows else []
-    counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
-    return counts, answer.get("memory"), [each for each in doors if each["bytes"] is not None]
+        return Answer(document, empty=f"{source} counted no requests{of} in the last {since}; try --since 7d")
+    notes = []
+    if memory is not None and stdout.is_terminal():
+        notes.append(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
+        for door in doors:
+            history = f" and {size(log)} of history" if (log := door["log_bytes"]) is not None else ""
+            notes.append(f"the {door['name']} of the project have {size(door['bytes'])}{history}")
+    fields = list(documents[0]), [list(each.values()) for each in documents]
+    return Answer(document, _lines(rows, by), fields=fields, after="\n".join(notes))
 
 
 def _begin(minute: int, first: int, by: By) -> int:
@@ -124,7 +113,7 @@ def _iso(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60).astimezone().isoformat()
 
 
-def _table(rows: dict[Key, UsageCount], by: By) -> None:
+def _lines(rows: dict[Key, UsageCount], by: By) -> list[Styled]:
     heads = ["start", "resource", "requests", "failures", "compute", "wall", "memory", "in", "out"]
     lines: list[list[Cell]] = []
     previous = ""
@@ -139,7 +128,7 @@ def _table(rows: dict[Key, UsageCount], by: By) -> None:
         previous = start
     first = 1 if by is By.TOTAL else 0  # a total has no start
     right = range(2 - first, len(heads) - first)
-    stdout.table(heads[first:], [line[first:] for line in lines], right, stdout.UNLIMITED_WIDTH)
+    return stdout.table(heads[first:], [line[first:] for line in lines], right, stdout.UNLIMITED_WIDTH)
 
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -253,7 +242,7 @@ def _tables(activity: Activity, width: int) -> tuple[list[Styled], list[Styled]]
     """Return the table of the resources and that of the routes, with columns of the same widths."""
     resources, routes = (_rows(rows, activity.seconds) for rows in (activity.resources, activity.routes))
     heads: list[Cell] = [(head, "bold") for head in ("route", *_HEADS)]
-    lines = format_table(("resource", *_HEADS), [*resources, heads, *routes], width, _RIGHT)
+    lines = stdout.table(("resource", *_HEADS), [*resources, heads, *routes], _RIGHT, width)
     return lines[: len(resources) + 1], lines[len(resources) + 1 :]
 
 

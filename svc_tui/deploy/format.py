@@ -28,17 +28,20 @@ OnProgress = Callable[[DeployProgress], None]
 def plan_lines(plan: dict[str, Any]) -> list[Text]:
     """Return the lines of a plan: changes, mounts that the deploy would undo, and new migrations."""
     undone = [Difference("!", mount.resource, mount.drift) for mount in plan["drift"]]
-    lines = _lines([*differences(plan["changes"]), *undone])
+    lines = change_lines([*differences(plan["changes"]), *undone])
     for name in plan["migrations"]:
         lines.append(Text.assemble(("  + ", "green"), (name, "bold"), "  migration"))
     return lines
+
+
+Mark = Literal["+", "-", "~", "!"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A change of a resource: `+` added, `-` removed, `~` changed, `!` needs an option of the deploy."""
 
-    mark: Literal["+", "-", "~", "!"]
+    mark: Mark
     resource: str
     text: str
 
@@ -46,11 +49,8 @@ class Difference:
 _STYLES = {"!": "bold yellow", "+": "green", "-": "red", "~": "cyan"}
 
 
-def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
-    return _lines(differences(changes))
-
-
-def _lines(changes: Sequence[Difference]) -> list[Text]:
+def change_lines(changes: Sequence[Difference]) -> list[Text]:
+    """Return one line per change."""
     width = max((len(change.resource) for change in changes), default=0)
     lines = []
     for change in changes:
@@ -61,17 +61,17 @@ def _lines(changes: Sequence[Difference]) -> list[Text]:
 
 def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
     """Return changes of the control API as text."""
-    return [_difference(change) for change in changes]
-
-
-def _difference(change: dict[str, Any]) -> Difference:
-    field, before, after = change["field"], _short(change["before"]), _short(change["after"])
-    resource = change["resource"] or "[project]"
-    if change["new_capability"]:
-        return Difference("!", resource, f"now {'answers at' if field == 'domain' else 'imports'} {after}")
-    if before and after:
-        return Difference("~", resource, f"{field}  {before} → {after}")
-    return Difference("-" if before else "+", resource, f"{field}  {before or after}")
+    found = []
+    for change in changes:
+        field, before, after = change["field"], _short(change["before"]), _short(change["after"])
+        mark: Mark = "-" if before else "+"
+        text = f"{field}  {before or after}"
+        if change["new_capability"]:
+            mark, text = "!", f"now {'answers at' if field == 'domain' else 'imports'} {after}"
+        elif before and after:
+            mark, text = "~", f"{field}  {before} → {after}"
+        found.append(Difference(mark, change["resource"] or "[project]", text))
+    return found
 
 
 def _short(value: str) -> str:
@@ -80,11 +80,6 @@ def _short(value: str) -> str:
     if not digest.startswith("sha256:"):
         return value
     return f"{digest[:19]}… ({size(int(count))})" if count else f"{digest[:19]}…"
-
-
-def live_lines(live: dict[str, Any]) -> list[Text]:
-    """Return the lines of a live deployment: the address of the project, then those of its resources."""
-    return address_lines([project_address(live), *live["addresses"]])
 
 
 def project_address(live: Mapping[str, Any]) -> dict[str, Any]:

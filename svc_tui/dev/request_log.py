@@ -89,7 +89,8 @@ class RequestLog:
                 self._end(id_)
         else:
             # The error of a request is not repeated if its stderr has it.
-            entry.stderr = (entry.stderr + stderr_text(shown))[-MAX_STDERR:]
+            if shown["kind"] == "stderr":
+                entry.stderr = f"{entry.stderr}{shown['body']}\n"[-MAX_STDERR:]
             if entry.live:
                 self._write_line(shown)
             else:
@@ -140,11 +141,6 @@ class RequestLog:
 def ended_ns(document: Document) -> int:
     """Return the Unix time of a record, of a request that of its end."""
     return parse_utc(document["time"]) + int(document.get("wall_ns", 0))
-
-
-def stderr_text(document: Document) -> str:
-    """Return the text of a record that is a line of stderr, with its newline; "" for other records."""
-    return f"{document['body']}\n" if document["kind"] == "stderr" else ""
 
 
 def request_line(spans: Sequence[Document], time: str, stderr: str = "") -> Styled:

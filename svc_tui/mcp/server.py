@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,6 @@ from engine.control.schemas.manifest import ManifestOut
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import load
-from engine.manifest.model import Project
 from svc_tui import version
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
@@ -87,8 +86,8 @@ class ProjectTools:
 
         Needs a running `svc dev`.
         """
-        with self._client(running=True) as (client, project):
-            document = dict(client.call("GET", f"/v1/projects/{project.name}/state"))
+        with self._client(running=True) as client:
+            document = dict(client.get("state"))
         for resource in document["resources"]:
             resource.pop("history", None)
         return document
@@ -113,8 +112,8 @@ class ProjectTools:
 
         Raises `SvcError` for an unknown request.
         """
-        with self._client() as (client, project):
-            lines = client.lines("GET", f"/v1/projects/{project.name}/logs", params={"request": request_id})
+        with self._client() as client:
+            lines = client.lines("GET", "logs", params={"request": request_id})
             records = list(islice(lines, MAX_ROWS))
         if not records:
             raise SvcError(f"the logs have no request {request_id}", "Read request_id in the view requests.")
@@ -122,8 +121,8 @@ class ProjectTools:
 
     def tables_list(self) -> dict[str, Any]:
         """Return the tables of the project with their columns and row counts."""
-        with self._client() as (client, project):
-            return dict(client.call("GET", f"/v1/projects/{project.name}/tables"))
+        with self._client() as client:
+            return dict(client.get("tables"))
 
     def tables_query(self, sql: Sql, values: Values = None, limit: Limit = 100) -> dict[str, Any]:
         """Run one SQL statement that reads the tables of the project."""
@@ -139,9 +138,9 @@ class ProjectTools:
         Bodies are base64. Without --allow-writes, only GET, HEAD and OPTIONS are replayed; the code of the
         project may write then too. Raises `SvcError` for other methods.
         """
-        with self._client(running=True) as (client, project):
-            path = f"/v1/projects/{project.name}/requests/{quote(request_id, safe='')}"
-            recorded = client.call("GET", path)
+        with self._client(running=True) as client:
+            path = f"requests/{quote(request_id, safe='')}"
+            recorded = client.get(path)
             method = recorded["request"]["method"]
             if method not in SAFE_METHODS and not self._allow_writes:
                 hint = "Ask the user to start svc mcp with --allow-writes."
@@ -162,27 +161,30 @@ class ProjectTools:
 
     def _sql(self, sql: str, values: Any, limit: int, *, write: bool) -> dict[str, Any]:
         body = {"sql": sql, "params": values or [], "write": write, "limit": limit, "cells": True}
-        with self._client() as (client, project):
-            return dict(client.call("POST", f"/v1/projects/{project.name}/sql", body))
+        with self._client() as client:
+            return dict(client.call("POST", "sql", body))
 
     @contextmanager
-    def _client(self, *, running: bool = False) -> Iterator[tuple[Client, Project]]:
-        """Yield a client of the control API with logs and tables, and the project.
+    def _client(self, *, running: bool = False) -> Iterator[Client]:
+        """Yield a client of the control API with logs and tables of the project.
 
         It is that of the service, of a `svc dev`, or of this process, except for one that is `running`.
         """
         project = load(self._root)
+        connection: AbstractContextManager[Client]
         if self._service:
-            with open_client(CredentialStore.from_environment(os.environ).get(self._root)) as client:
-                yield client, project
+            connection = open_client(CredentialStore.from_environment(os.environ).get(self._root))
         elif not running:
-            with project_client(project) as connection:
-                yield connection
+            with project_client(project) as (client, _):
+                yield client
+            return
         elif (found := find_running(self._root / DATA_DIR, "/v1/projects")) is not None:
-            with found:
-                yield found, project
+            connection = found
         else:
             raise SvcError("svc dev does not run in this project", "Start it in another terminal: svc dev")
+        with connection as client:
+            client.project = project.name
+            yield client
 
 
 def run(tools: ProjectTools) -> None:

@@ -22,7 +22,7 @@ from rich.text import Text
 from engine.ansi import SGR
 from engine.errors import SvcError
 from engine.lane import BuildFailed
-from engine.manifest.problems import ManifestError, ManifestProblem
+from engine.manifest.problems import ManifestError
 
 ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
@@ -122,29 +122,22 @@ def render(error: SvcError) -> None:
     line(Text.assemble(("error: ", "bold red"), plain(summary)))
     if isinstance(error, ManifestError):
         for problem in error.problems:
-            _manifest_problem(error.path.name, problem)
+            position = f"{error.path.name}:{problem.line}" if problem.line else error.path.name
+            key = [(plain(problem.key), "cyan"), ("  ", "")] if problem.key else []
+            line(Text.assemble("  ", (position, "bold"), "  ", *key, plain(problem.message)))
+            if problem.hint:
+                line(Text(f"      {plain(problem.hint)}", "dim"))
     elif isinstance(error, BuildFailed):
         _build_failure(error)
     if error.hint:
         _hint(error.hint)
 
 
-def _manifest_problem(file: str, problem: ManifestProblem) -> None:
-    position = f"{file}:{problem.line}" if problem.line else file
-    pieces = [("  ", ""), (position, "bold"), ("  ", "")]
-    if problem.key:
-        pieces += [(plain(problem.key), "cyan"), ("  ", "")]
-    line(Text.assemble(*pieces, plain(problem.message)))
-    if problem.hint:
-        line(Text(f"      {plain(problem.hint)}", "dim"))
-
-
 def _build_failure(error: BuildFailed) -> None:
     """Write the compiler's diagnostics, or its output if neither they nor lines of progress contain it."""
     for diagnostic in error.diagnostics:
-        position = ":".join(
-            str(part) for part in (diagnostic.file, diagnostic.line, diagnostic.column) if part
-        )
+        parts = (diagnostic.file, diagnostic.line, diagnostic.column)
+        position = ":".join(str(part) for part in parts if part)
         message = plain(diagnostic.message)
         line(Text.assemble("  ", (f"{position}  " if position else "", "bold"), message))
         if diagnostic.frame:

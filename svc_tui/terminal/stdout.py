@@ -12,6 +12,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, NoReturn
 
@@ -54,26 +55,53 @@ def width() -> int:
     return _console.width if _console.is_terminal else UNLIMITED_WIDTH
 
 
-def line(text: Text | str = "") -> None:
+def line(text: Text | str) -> None:
     """Write one line without control characters."""
     clean = strip_control_codes(text) if isinstance(text, Text) else _clean(text)
     _attempt(lambda: _console.print(clean, markup=False))
 
 
-def answer(document: Any, texts: Iterable[Text | str], *, as_json: bool, empty: str = "") -> None:
-    """Write the JSON document of a command, or its lines; without lines, the note `empty`."""
-    if as_json:
-        data(document)
-        return
-    lines = list(texts)
-    for text in lines:
-        line(text)
-    stderr.note("" if lines else empty)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a command: a document for --json, and lines: text, or a list of lines made of pieces.
 
+    Programs get `fields` (titles and rows) instead of lines. Without --json, notes come `before` and `after`,
+    and `empty` without lines; then `warnings` with hints. In the end, `error` is raised, or `code` returned.
+    """
 
-def styled(pieces: Styled) -> None:
-    """Write one line made of (text, style) pieces."""
-    styled_lines([pieces])
+    document: Any
+    lines: Iterable[Any] = ()
+    _: KW_ONLY
+    fields: tuple[Sequence[str], Iterable[Sequence[Any]]] | None = None
+    before: str = ""
+    after: str = ""
+    empty: str = ""
+    warnings: Iterable[tuple[str, str]] = ()
+    error: SvcError | None = None
+    code: int = 0
+
+    def write(self, *, as_json: bool) -> int:
+        """Write the document or the lines, and return the exit code. Raises `error`."""
+        if as_json:
+            data(self.document)
+        else:
+            stderr.note(self.before)
+            if self.fields is not None and not is_terminal():
+                fields(*self.fields)
+            elif self.lines and isinstance(self.lines, list) and isinstance(self.lines[0], list):
+                styled_lines(self.lines)
+            else:
+                note = self.empty
+                for text in self.lines:
+                    line(text)
+                    note = ""
+                stderr.note(note)
+            stderr.note(self.after)
+            for message, hint in self.warnings:
+                stderr.warn(message, hint)
+        if self.error is not None:
+            raise self.error
+        return self.code
 
 
 def styled_lines(lines: Sequence[Styled]) -> None:
@@ -238,24 +266,18 @@ def one_line(text: str) -> str:
 
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[Cell]], right: Collection[int] = (), cells: int = 0
-) -> None:
-    """Write a table that fits the terminal, or that has a width of `cells`."""
-    styled_lines(format_table(heads, rows, cells or width(), right))
-
-
-def format_table(
-    heads: Sequence[str], rows: Sequence[Sequence[Cell]], width: int, right: Collection[int]
 ) -> list[Styled]:
-    """Return the lines of a table `width` cells wide; `right` has the right-aligned columns."""
+    """Return the lines of a table for the terminal, or for `cells`. `right` has right-aligned columns."""
     names = [one_line(head) for head in heads]
-    cells = [[(one_line(text), style) for text, style in row] for row in rows]
+    room = cells or width()
+    clean = [[(one_line(text), style) for text, style in row] for row in rows]
     widths = [
-        max([cell_len(name), *(cell_len(row[index][0]) for row in cells)]) for index, name in enumerate(names)
+        max([cell_len(name), *(cell_len(row[index][0]) for row in clean)]) for index, name in enumerate(names)
     ]
-    fitted_widths = _fit(widths, width)
+    fitted_widths = _fit(widths, room)
     if fitted_widths is None:
-        return _records(names, cells, width)
-    return [_line(row, fitted_widths, right) for row in ([(name, "bold") for name in names], *cells)]
+        return _records(names, clean, room)
+    return [_line(row, fitted_widths, right) for row in ([(name, "bold") for name in names], *clean)]
 
 
 def _fit(widths: list[int], width: int) -> list[int] | None:

@@ -218,6 +218,6 @@ def test_missing_package_names_the_extra(
 ) -> None:
     monkeypatch.chdir(project)
     found = util.find_spec
-    monkeypatch.setattr("svc_tui.commands.mcp.find_spec", lambda name: None if name == "mcp" else found(name))
+    monkeypatch.setattr("svc_tui.commands.dev.find_spec", lambda name: None if name == "mcp" else found(name))
     assert run(["mcp"]) == 1
     assert "pip install 'svc-tui[mcp]'" in capsys.readouterr().err

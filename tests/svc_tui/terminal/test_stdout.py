@@ -25,7 +25,7 @@ def test_data_writes_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_closed_pipe_exits_with_success() -> None:
-    body = "[stdout.styled([('line', 'bold')]) for _ in range(100_000)]"
+    body = "[stdout.styled_lines([[('line', 'bold')]]) for _ in range(100_000)]"
     reading = subprocess.Popen(script(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert reading.stdout is not None and reading.stderr is not None
     assert reading.stdout.readline() == b"line\n"
@@ -60,7 +60,7 @@ def on_a_terminal(command: list[str], **environ: str) -> str:
 
 
 def test_color_mode_selects_escape_sequences() -> None:
-    body = "stdout.styled([('hello', 'bold red')])"
+    body = "stdout.styled_lines([[('hello', 'bold red')]])"
     assert "\x1b[" in on_a_terminal(script(body))
     assert "\x1b[" not in on_a_terminal(script(body), NO_COLOR="1")
     assert "\x1b[" not in on_a_terminal(script(body, "never"))
@@ -71,7 +71,7 @@ def test_color_mode_selects_escape_sequences() -> None:
 
 
 def test_line_strips_control_codes() -> None:
-    body = "stdout.styled([('a\\x1b[2Jb\\rc', '')])"
+    body = "stdout.styled_lines([[('a\\x1b[2Jb\\rc', '')]])"
     assert subprocess.run(script(body), capture_output=True, check=True).stdout.decode() == "ab�c\n"
     for body in (
         "stdout.line('a\\x1b[2Jb\\rc')",

@@ -3,12 +3,12 @@
 import pytest
 from rich.cells import cell_len
 
-from svc_tui.terminal.stdout import format_table, one_line
+from svc_tui.terminal.stdout import one_line, table
 
 
 def lines(heads: list[str], rows: list[list[str]], width: int, right: set[int] | None = None) -> list[str]:
     cells = [[(text, "") for text in row] for row in rows]
-    result = format_table(heads, cells, width, frozenset(right or ()))
+    result = table(heads, cells, frozenset(right or ()), width)
     return ["".join(text for text, _ in line) for line in result]
 
 
