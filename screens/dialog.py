@@ -39,11 +39,14 @@ def key_line(*hints: tuple[str, str, str]) -> Content:
     return Content("    ").join(parts)
 
 
+FitLines = Callable[[int], Iterable[Line]]
+"""Returns the lines for a number of cells."""
+
+
 class FittedLines(Static):
     """Lines that depend on the width."""
 
-    def __init__(self, lines: Callable[[int], Iterable[Line]]) -> None:
-        """Create the widget. `lines` returns the lines for a number of cells."""
+    def __init__(self, lines: FitLines) -> None:
         super().__init__()
         self._lines = lines
 
@@ -63,10 +66,15 @@ class ChoiceDialog(ModalScreen[str]):
     ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
 
+    def __init__(self, lines: FitLines) -> None:
+        """Create the dialog. `lines` are above the choices."""
+        super().__init__()
+        self._lines = lines
+
     def compose(self) -> ComposeResult:
         display = self.app.get_key_display
         with VerticalScroll():
-            yield FittedLines(self.lines)
+            yield FittedLines(self._lines)
             yield key_hints(
                 *((display(each), each.action, each.description.lower()) for each in self.choices())
             )
@@ -74,10 +82,6 @@ class ChoiceDialog(ModalScreen[str]):
     def choices(self) -> list[Binding]:
         """Return the keys of the choices."""
         return [each for each, *_ in self._bindings.key_to_bindings.values() if each.id]
-
-    def lines(self, room: int) -> Iterable[Line]:
-        """Return the lines above the choices, for `room` cells."""
-        raise NotImplementedError
 
 
 class ConfirmDialog(ModalScreen[bool]):

@@ -144,8 +144,7 @@ class DeployScreen(ConsoleScreen):
     @work(group="browse")
     async def action_browse(self) -> None:
         if address := self._address:
-            with self.shown_errors():
-                await open_in_browser(self.app, address)
+            await open_in_browser(self.app, address)
 
     @property
     def _address(self) -> str:

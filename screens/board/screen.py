@@ -355,8 +355,7 @@ class BoardScreen(ConsoleScreen):
     @work(group="browse")
     async def action_browse(self) -> None:
         if address := self._model.address(self.canvas.selected):
-            with self.shown_errors():
-                await open_in_browser(self.app, address)
+            await open_in_browser(self.app, address)
 
     def action_copy(self) -> None:
         if address := self._model.address(self.canvas.selected):
@@ -372,15 +371,14 @@ class BoardScreen(ConsoleScreen):
     @work(group="records", exclusive=True)
     async def action_copy_records(self) -> None:
         """Check the domains that lack DNS records, and copy these."""
-        with self.shown_errors():
-            names, lines = self._lacking, list[str]()
-            for name in names:
-                check = await self.client.call("POST", f"/domains/{name}/check")
-                alias, *addresses = map(record_line, check["records"])
-                # DNS forbids a CNAME for a name without a subdomain.
-                lines += addresses if addresses and name.count(".") == 1 else [alias]
-            self.app.copy_to_clipboard("\n".join(lines))
-            self.notify(f"copied the DNS records of {', '.join(names)}", timeout=3, markup=False)
+        names, lines = self._lacking, list[str]()
+        for name in names:
+            check = await self.client.call("POST", f"/domains/{name}/check")
+            alias, *addresses = map(record_line, check["records"])
+            # DNS forbids a CNAME for a name without a subdomain.
+            lines += addresses if addresses and name.count(".") == 1 else [alias]
+        self.app.copy_to_clipboard("\n".join(lines))
+        self.notify(f"copied the DNS records of {', '.join(names)}", timeout=3, markup=False)
 
     def action_edit_source(self) -> None:
         """Open the first build error in the user's editor, while the Console is suspended."""

@@ -124,22 +124,22 @@ class Conflicts(ChoiceDialog):
         Binding("escape", "dismiss('')", "Apply nothing", id="conflicts.back"),
     ]
 
-    def __init__(self, table: str, rows: Sequence[ConflictRow]) -> None:
-        super().__init__()
-        self._table, self._rows = table, rows
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the three versions of each row."""
-        count = len(self._rows)
-        rows = "This row" if count == 1 else f"{count} rows"
-        yield [(f"{rows} of {self._table} changed in the meantime", "bold")]
-        yield []
-        for row in self._rows:
-            for line in row_lines(*row, room):
-                yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
+def conflict_lines(table: str, rows: Sequence[ConflictRow], room: int) -> Iterator[Line]:
+    """Yield the three versions of each row."""
+    yield [
+        (
+            f"{'This row' if len(rows) == 1 else f'{len(rows)} rows'} of {table} changed in the meantime",
+            "bold",
+        )
+    ]
+    yield []
+    for row in rows:
+        for line in _row_lines(*row, room):
+            yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
 
 
-def row_lines(
+def _row_lines(
     key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None, room: int
 ) -> Iterator[Line]:
     """Yield the lines of one row: the earlier, the current and the staged value of each cell."""
@@ -199,16 +199,14 @@ class PasteScreen(ChoiceDialog):
         Binding("escape", "dismiss('')", "Back", id="tables.paste-back"),
     ]
 
-    def __init__(self, table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None]) -> None:
-        """Create the dialog. `preview` describes the range; `columns` are its targets, None to skip one."""
-        super().__init__()
-        self._table, self._preview, self._columns = table, preview, columns
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the preview and the target columns."""
-        yield from preview_lines(f"pasted for {self._table}", self._preview, room)
-        names = ", ".join(column.name if column else "(skipped)" for column in self._columns)
-        yield [("into ", "dim"), (names, "")]
+def paste_lines(
+    table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None], room: int
+) -> Iterator[Line]:
+    """Yield the preview of a pasted range, and the columns that it is for, None to skip one."""
+    yield from preview_lines(f"pasted for {table}", preview, room)
+    names = ", ".join(column.name if column else "(skipped)" for column in columns)
+    yield [("into ", "dim"), (names, "")]
 
 
 class TextScreen(ModalScreen[str | None]):
@@ -479,13 +477,7 @@ _SINCE = {
 }
 
 
-def history_choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the changes of a cell as names and descriptions of a list, in their order."""
-    names = [f"{number}  {local_time(row['write']['time_ns'])[:19]}" for number, row in enumerate(rows, 1)]
-    return dict(zip(names, (f"{changed_cells(row)}  {wrote(row['write'])}" for row in rows), strict=True))
-
-
-def change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+def _change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
     """Yield changes of rows, with the conflicts of a revert."""
     for row in rows:
         key = ", ".join(str(part) for part in row["key"].values())
@@ -507,20 +499,17 @@ class RowsWritten(ChoiceDialog):
     GROUP: ClassVar[str] = "Request"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
 
-    def __init__(self, history: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._history = history
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the rows, and what has no record."""
-        rows = self._history["rows"]
-        yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
-        if any(len(row["write"]["requests"]) > 1 for row in rows):
-            yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
-        for lacks in self._history["lacks"]:
-            yield [(f"without history: {sanitize(lacks)}", "dim")]
-        yield []
-        yield from change_lines(rows[::-1], room)
+def written_lines(history: Mapping[str, Any], room: int) -> Iterator[Line]:
+    """Yield the rows of a history, and what has no record."""
+    rows = history["rows"]
+    yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+    if any(len(row["write"]["requests"]) > 1 for row in rows):
+        yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
+    for lacks in history["lacks"]:
+        yield [(f"without history: {sanitize(lacks)}", "dim")]
+    yield []
+    yield from _change_lines(rows[::-1], room)
 
 
 class RevertPreview(ChoiceDialog):
@@ -533,19 +522,6 @@ class RevertPreview(ChoiceDialog):
         Binding("escape", "dismiss('')", "Back", id="revert.back"),
     ]
 
-    def __init__(self, write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Create the dialog of an entry. `rows` are what a revert changes."""
-        super().__init__()
-        self._write, self._rows = write, rows
-
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield what wrote the entry, and the rows."""
-        yield [(f"{local_time(self._write['time_ns'])[:19]}  {sanitize(wrote(self._write))}", "bold")]
-        count = sum(not row["conflict"] for row in self._rows)
-        yield [(f"A revert changes {plural(count, 'row')}:", "")]
-        yield []
-        yield from change_lines(self._rows, room)
-
 
 class RevertConflicts(RevertPreview):
     """The same, with rows that have changed since."""
@@ -556,3 +532,11 @@ class RevertConflicts(RevertPreview):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "dismiss('skip')", "Revert the rest", id="revert.rest")
     ]
+
+
+def revert_lines(write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+    """Yield what wrote an entry, and the rows that a revert changes."""
+    yield [(f"{local_time(write['time_ns'])[:19]}  {sanitize(wrote(write))}", "bold")]
+    yield [(f"A revert changes {plural(sum(not row['conflict'] for row in rows), 'row')}:", "")]
+    yield []
+    yield from _change_lines(rows, room)

@@ -1,13 +1,14 @@
 """Dialogs in terminals of any size, and the values that the dialog for conflicts shows."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
 
 from screens.dialog import ChoiceDialog, ConfirmDialog, Form
-from screens.tables.dialogs import Conflicts, PasteScreen, excerpts
+from screens.tables.dialogs import Conflicts, PasteScreen, conflict_lines, excerpts, paste_lines
 from screens.tables.forms import SchemaText
 from tests.support.screens import OpenApp, text
 
@@ -33,11 +34,11 @@ def visible_words(app: App[Any]) -> str:
 
 
 def conflicts() -> ChoiceDialog:
-    return Conflicts("people", ROWS)
+    return Conflicts(partial(conflict_lines, "people", ROWS))
 
 
 def pasted() -> ChoiceDialog:
-    return PasteScreen("people", PREVIEW, [None] * 9)
+    return PasteScreen(partial(paste_lines, "people", PREVIEW, [None] * 9))
 
 
 class LongForm(Form[str]):
