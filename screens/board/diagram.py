@@ -59,7 +59,7 @@ def build_diagram(
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
     drawn_mounts = {
-        edge_key(drawn.mount): drawn
+        f"{drawn.mount.source} {drawn.mount.pattern} {drawn.mount.target}": drawn
         for drawn in mounts_to_draw(manifest.mounts, edits)
         if {drawn.mount.source, drawn.mount.target} <= manifest.resources.keys()  # An edit may name others.
     }
@@ -112,10 +112,6 @@ def build_diagram(
                     break
             break
     return Diagram(graph, graph_layout, drawn_mounts, fallbacks, uses, padding=widths[2])
-
-
-def edge_key(mount: BoardMount) -> str:
-    return f"{mount.source} {mount.pattern} {mount.target}"
 
 
 def door_key(door: str) -> str:

@@ -20,7 +20,7 @@ from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.diagram import door_of
 from screens.board.layout import Hit
-from screens.board.model import BoardModel
+from screens.board.model import BoardModel, Item
 from screens.board.project import (
     BoardMount,
     DrawnMount,
@@ -172,11 +172,7 @@ class BoardScreen(ConsoleScreen):
 
     def _poll(self) -> None:
         if self.client.state == "live" and not is_working(self, "poll"):
-            self._load_in_worker()
-
-    @work(group="poll")
-    async def _load_in_worker(self) -> None:
-        await self._load()
+            self._load()
 
     def on_fleet_line_updated(self) -> None:
         if self._nodes_open:
@@ -194,6 +190,7 @@ class BoardScreen(ConsoleScreen):
         self._nodes_open = not self._nodes_open
         self._show_edit()
 
+    @work(group="poll")
     async def _load(self) -> None:
         """Fetch manifest and status, and draw them."""
         try:
@@ -260,9 +257,8 @@ class BoardScreen(ConsoleScreen):
         return self._model.resource(self.canvas.selected)
 
     @property
-    def _door(self) -> str | None:
-        """The name of the selected Door, or of the Door of the selected use."""
-        return self._model.door_name(self.canvas.selected)
+    def _item(self) -> Item:
+        return self._model.item(self.canvas.selected)
 
     @property
     def _source(self) -> tuple[str, int] | None:
@@ -288,7 +284,7 @@ class BoardScreen(ConsoleScreen):
         status = self.query_one("#status", Static)
         line = self._edit_line()
         if not line:
-            line = self._model.summary(self.canvas.selected)
+            line = self._item.summary
             if self._is_new:
                 hint = EDIT_HINT * self._model.manifest.editable + KEYS_HINT
                 line = with_hint(line, hint, status.content_size.width)
@@ -298,7 +294,7 @@ class BoardScreen(ConsoleScreen):
         self.action_open()
 
     def action_open(self) -> None:
-        if (door := self._door) is not None:
+        if (door := self._item.door) is not None:
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
@@ -354,11 +350,11 @@ class BoardScreen(ConsoleScreen):
 
     @work(group="browse")
     async def action_browse(self) -> None:
-        if address := self._model.address(self.canvas.selected):
+        if address := self._item.address:
             await open_in_browser(self.app, address)
 
     def action_copy(self) -> None:
-        if address := self._model.address(self.canvas.selected):
+        if address := self._item.address:
             self.app.copy_to_clipboard(address)
             self.notify(f"copied {address}", timeout=3, markup=False)
 
@@ -418,7 +414,7 @@ class BoardScreen(ConsoleScreen):
         return {
             "connect": idle and editable and self._resource is not None,
             "join": self.canvas.source is not None,
-            "open": idle and (not self._details_shown or self._door is not None),
+            "open": idle and (not self._details_shown or self._item.door is not None),
             "edit_source": idle and self._source is not None,
             "pattern": idle and editable and on_mount,
             "remove": idle and editable and on_mount,
@@ -598,7 +594,7 @@ class BoardScreen(ConsoleScreen):
             if error.code == "conflict":
                 await self._draft.replan()
         self._show_draft()
-        await self._load()
+        await self._load().wait()
 
     def action_undo(self) -> None:
         self._restage(self._draft.undo)
