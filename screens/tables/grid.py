@@ -17,9 +17,8 @@ from screens.project_client import ProjectClient
 from screens.tables.cells import (
     DEFAULT_MAX_WIDTH,
     MEASURED_ROWS,
-    Width,
     is_cut,
-    measure_widths,
+    measure_columns,
     piece,
     read,
     typed_piece,
@@ -244,7 +243,7 @@ class RemoteGrid:
         self.editable: bool = document["editable"]
         self.total: int = document["count"]
         self.layout = ColumnLayout().for_columns([column.name for column in self.columns])
-        self.widths = self._measured(())
+        self.measured = self._measured(())
         self.changed: dict[Key, str] = {}
         """Rows that others have changed while they were visible."""
         self._client = client
@@ -283,19 +282,18 @@ class RemoteGrid:
 
         Among the columns of long types without a width of the user, the one with the longest values grows.
         """
-        user_widths = [column.width for column in self.layout.visible()]
         columns = [ListColumn("", 1)]
         growing: list[tuple[int, int]] = []
-        for at, (column, user_width) in enumerate(zip(self.visible_columns(), user_widths, strict=True), 1):
-            measured = self.widths[self.column_index[column.name]]
-            if user_width is not None:
-                measured = Width(user_width, user_width, user_width)
-            default, longest, comfortable = measured.default, measured.longest, measured.comfortable
-            title, right = column_title(column), column.type.align_right
-            columns.append(ListColumn(title, default, right, preferred=longest, comfortable=comfortable))
-            is_wide = longest > DEFAULT_MAX_WIDTH or at == len(user_widths)
-            if user_width is None and column.type.is_long and is_wide:
-                growing.append((longest, at))
+        for at, shown in enumerate(visible := self.layout.visible(), 1):
+            index, width = self.column_index[shown.name], shown.width
+            column = self.measured[index]
+            if width is not None:
+                column = replace(column, width=width, preferred=width, comfortable=width)
+            elif self.columns[index].type.is_long and (
+                column.preferred > DEFAULT_MAX_WIDTH or at == len(visible)
+            ):
+                growing.append((column.preferred, at))
+            columns.append(column)
         if growing:
             _, widest = max(growing)
             columns[widest] = replace(columns[widest], grow=True)
@@ -305,33 +303,30 @@ class RemoteGrid:
         """Measure the columns, unless the `previous` grid showed the same table. Raises `SvcError`."""
         same = previous is not None and (previous.table, previous.columns) == (self.table, self.columns)
         if previous is not None and same and previous.total:
-            self.widths = previous.widths
+            self.measured = previous.measured
             return
         rows = [
             row.cells for row in self.rows_at(len(self.draft.new), MEASURED_ROWS) if isinstance(row, TableRow)
         ]
-        self.widths = self._measured(rows)
+        self.measured = self._measured(rows)
 
     def widen(self, first: int, end: int) -> bool:
         """Extend the preferred widths to the longest loaded values. Return whether one has changed."""
-        shown = self._measured([row.cells for row in self.cached_rows(first, end)])
-        before, self.widths = (
-            self.widths,
-            tuple(
-                replace(
-                    width,
-                    longest=max(width.longest, new.longest),
-                    comfortable=max(width.comfortable, new.comfortable),
-                )
-                for width, new in zip(self.widths, shown, strict=True)
-            ),
+        before, measured = self.measured, self._measured([row.cells for row in self.cached_rows(first, end)])
+        self.measured = tuple(
+            replace(
+                column,
+                preferred=max(column.preferred, new.preferred),
+                comfortable=max(column.comfortable, new.comfortable),
+            )
+            for column, new in zip(before, measured, strict=True)
         )
-        return before != self.widths
+        return before != self.measured
 
-    def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
+    def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[ListColumn, ...]:
         titles = [column_title(column) for column in self.columns]
         texts = ([piece(row[at])[0] for row in rows] for at in range(len(titles)))
-        return measure_widths(titles, [column.type for column in self.columns], texts)
+        return measure_columns(titles, [column.type for column in self.columns], texts)
 
     def count(self) -> int:
         """Return the number of rows, including staged new rows."""

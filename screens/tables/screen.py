@@ -472,22 +472,19 @@ class TablesScreen(TableView):
     # Columns
 
     def action_columns(self) -> None:
-        if (grid := self._grid) is not None:
-            shown = [column.name for column in grid.visible_columns()]
-            displayed = dict(zip(shown, self.rows.column_widths[1:], strict=False))
-            about = {
-                column.name: (column.type.name, displayed.get(column.name, width.default))
-                for column, width in zip(grid.columns, grid.widths, strict=True)
-            }
-            self.app.push_screen(
-                dialogs.ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid))
-            )
+        grid = self._current_grid()
+        shown = [column.name for column in grid.visible_columns()]
+        displayed = dict(zip(shown, self.rows.column_widths[1:], strict=False))
+        about = {
+            column.name: (column.type.name, displayed.get(column.name, measured.width))
+            for column, measured in zip(grid.columns, grid.measured, strict=True)
+        }
+        on_change = partial(self._apply_column_layout, grid)
+        self.app.push_screen(dialogs.ColumnsScreen(grid.layout, about, on_change))
 
     def action_column(self) -> None:
         """Go to a column by its name. A hidden column is shown again."""
-        if (grid := self._grid) is None:
-            return
-        choices = {}
+        grid, choices = self._current_grid(), {}
         for layout_column in grid.layout.columns:
             column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
