@@ -1,10 +1,9 @@
 """Screens over any other: the palette, the help, the command line and the activity log."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -27,15 +26,6 @@ _MOVEMENTS = frozenset(_MOVEMENT_ACTIONS.split())
 """Actions that only move the cursor or the view."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteEntry:
-    """An entry: what it does, its keys or "", and the function that does it."""
-
-    title: str
-    keys: str
-    run: Callable[[], Awaitable[object] | None]
-
-
 def is_movement(binding: Binding) -> bool:
     """Return whether a key only moves the cursor or the view."""
     return binding.action.rpartition(".")[2].partition("(")[0] in _MOVEMENTS
@@ -47,24 +37,23 @@ def by_use(active: ActiveBinding) -> tuple[bool, bool]:
 
 
 class EntryProvider(Provider):
-    """Provides the entries of an application to Textual's palette."""
+    """Provides the commands of an application to Textual's palette. Their help is the keys, or ""."""
 
-    def _displayed(self) -> list[tuple[PaletteEntry, int]]:
-        entries: Sequence[PaletteEntry] = cast(Any, self.app).palette_entries()
-        width = max((len(entry.title) for entry in entries), default=0)
-        return [(entry, width) for entry in entries]
+    def _displayed(self) -> list[tuple[SystemCommand, int]]:
+        commands = [*self.app.get_system_commands(self.screen)]
+        width = max((len(command.title) for command in commands), default=0)
+        return [(command, width) for command in commands]
 
     async def discover(self) -> Hits:
-        for entry, width in self._displayed():
-            yield DiscoveryHit(_line(Content(entry.title), entry.keys, width), entry.run, text=entry.title)
+        for (title, keys, run, _), width in self._displayed():
+            yield DiscoveryHit(_line(Content(title), keys, width), run, text=title)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries that match, with their match highlighted."""
+        """Yield the commands that match, with their match highlighted."""
         matcher = self.matcher(query)
-        for entry, width in self._displayed():
-            if (score := matcher.match(entry.title)) > 0:
-                title = matcher.highlight(entry.title)
-                yield Hit(score, _line(title, entry.keys, width), entry.run, text=entry.title)
+        for (title, keys, run, _), width in self._displayed():
+            if (score := matcher.match(title)) > 0:
+                yield Hit(score, _line(matcher.highlight(title), keys, width), run, text=title)
 
 
 def _line(title: Content, keys: str, width: int) -> Content:

@@ -16,9 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 from rich.table import Table
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
@@ -265,38 +264,27 @@ class Console(TerminalApp[None]):
             raise SvcError(f'unknown theme "{name}"', hint)
         self.theme = name
 
-    def palette_entries(self) -> list[overlays.PaletteEntry]:
-        """Return the entries of the palette: actions with their keys, then commands with their values."""
-        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """Yield the entries of the palette: actions with their keys, then commands with their values."""
         first = overlays.binding_group(screen)
         active = [
             each
             for each in screen.active_bindings.values()
             if each.enabled and each.binding.id and self.is_offered(each.binding.action)
         ]
+        active.sort(key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each)))
         rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
-        for each in sorted(
-            active, key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each))
-        ):
-            binding = each.binding
-            if (
-                binding.description
-                and not overlays.is_movement(binding)
-                and binding.action != "command_palette"
-            ):
-                run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, each.node)
-                rows.setdefault(binding.description, (run, []))[1].append(self.get_key_display(binding))
-        entries = [
-            overlays.PaletteEntry(title, " ".join(dict.fromkeys(keys)), run)
-            for title, (run, keys) in rows.items()
-        ]
-        theme = overlays.PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
-        values = [
-            overlays.PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
-            for command in self._commands(screen)
-            for value in (command.values if command.word != "theme" else ())
-        ]
-        return [*entries, theme, *values]
+        for node, binding, *_ in active:
+            hidden = overlays.is_movement(binding) or binding.action == "command_palette"
+            if binding.description and not hidden:
+                action = partial(self.run_action, binding.action, node)
+                rows.setdefault(binding.description, (action, []))[1].append(self.get_key_display(binding))
+        for title, (run, keys) in rows.items():
+            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run)
+        yield SystemCommand("Theme", "", partial(self.action_command_line, "theme "))
+        for command in self._commands(screen):
+            for value in command.values if command.word != "theme" else ():
+                yield SystemCommand(f"{command.word} {value}", "", partial(command.run, [value]))
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():
