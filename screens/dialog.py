@@ -54,15 +54,26 @@ class FittedLines(Static):
         self.update(to_content(self._lines(self.size.width)))
 
 
-class ChoiceDialog(ModalScreen[str]):
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T], Generic[T]):
+    """A box over the screen."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; }
+    Dialog > Vertical, Dialog > VerticalScroll {
+        max-width: 96%; height: auto; max-height: 90%; scrollbar-size-vertical: 1;
+        padding: 1 2; background: $surface; border-left: outer $primary;
+    }
+    """
+
+
+class ChoiceDialog(Dialog[str]):
     """Shows some lines and asks for one of several choices. Returns "" if it is canceled."""
 
     DEFAULT_CSS = """
-    ChoiceDialog { align: center middle; background: $background 60%; }
-    ChoiceDialog > VerticalScroll {
-        width: 90; max-width: 96%; height: auto; max-height: 90%; scrollbar-size-vertical: 1;
-        padding: 1 2; background: $surface; border-left: outer $primary;
-    }
+    ChoiceDialog > VerticalScroll { width: 90; }
     ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
 
@@ -84,15 +95,13 @@ class ChoiceDialog(ModalScreen[str]):
         return [each for each, *_ in self._bindings.key_to_bindings.values() if each.id]
 
 
-class ConfirmDialog(ModalScreen[bool]):
+class ConfirmDialog(Dialog[bool]):
     """Asks one yes/no question: `y` confirms; `n`, `esc` and a click outside cancel."""
 
     GROUP: ClassVar[str] = "Question"
     DEFAULT_CSS = """
-    ConfirmDialog { align: center middle; background: $background 60%; }
     ConfirmDialog > VerticalScroll {
-        width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%;
-        scrollbar-size-vertical: 1; padding: 1 2; background: $surface; border-left: outer $warning;
+        width: auto; min-width: 40; max-width: 90%; max-height: 80%; border-left: outer $warning;
     }
     ConfirmDialog .title { text-style: bold; width: auto; max-width: 100%; }
     ConfirmDialog .text { color: $foreground-muted; width: auto; max-width: 100%; }
@@ -122,17 +131,14 @@ class ConfirmDialog(ModalScreen[bool]):
             self.dismiss(False)
 
 
-T = TypeVar("T")
-
-
 class Field(Horizontal):
     """A labeled text input."""
 
     DEFAULT_CSS = """
     Field { height: 1; margin-bottom: 1; }
     Field > Static { width: 16; color: $foreground-muted; }
-    Field > Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
-    Field > Input:focus { border: none; background: $boost; }
+    Field > Input { width: 1fr; height: 1; padding: 0 1; background: $panel; }
+    Field > Input:focus { background: $boost; }
     """
 
     INPUT: ClassVar[type[Input]] = Input
@@ -149,7 +155,7 @@ class Field(Horizontal):
         yield self.input
 
 
-class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
+class Form(Dialog[T | None], StopWorkersFirst, Generic[T]):
     """A dialog of fields. `enter` moves to the next empty field, and submits if there is none."""
 
     GROUP: ClassVar[str] = "Form"
@@ -159,11 +165,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
     KEY: ClassVar[str] = "enter"
     """The key that is shown for submitting."""
     DEFAULT_CSS = """
-    Form { align: center middle; background: $background 60%; }
-    Form > VerticalScroll {
-        width: 72; max-width: 96%; height: auto; max-height: 96%; scrollbar-size-vertical: 1;
-        padding: 1 2; background: $surface; border-left: outer $primary;
-    }
+    Form > VerticalScroll { width: 72; max-height: 96%; }
     Form .title { text-style: bold; margin-bottom: 1; }
     Form #wrong { display: none; color: $text-error; margin-bottom: 1; }
     Form .keys { dock: bottom; color: $foreground-muted; background: $surface; link-style: none; }

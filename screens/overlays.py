@@ -12,7 +12,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, KeyFooter, StopWorkersFirst
-from screens.dialog import Completion
+from screens.dialog import Completion, Dialog
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
 from screens.terminal_app import EVERYWHERE
@@ -74,15 +74,11 @@ def binding_group(node: object) -> str:
     return str(getattr(node, "GROUP", ""))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Shows the description of a screen and the keys that work now."""
 
     DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen > VerticalScroll {
-        width: 72; max-width: 96%; height: auto; max-height: 90%;
-        padding: 1 2; background: $surface; border-left: outer $primary; scrollbar-size-vertical: 1;
-    }
+    HelpScreen > VerticalScroll { width: 72; }
     HelpScreen.wide > VerticalScroll { width: 112; }
     HelpScreen .about { margin-bottom: 1; }
     HelpScreen Horizontal { height: auto; }
@@ -161,8 +157,7 @@ class CommandLine(ModalScreen[str]):
     DEFAULT_CSS = """
     CommandLine { align: left bottom; background: transparent; }
     CommandLine > Vertical { height: auto; background: $surface; }
-    CommandLine Input { border: none; height: 1; padding: 0 1; background: $surface; }
-    CommandLine Input:focus { border: none; }
+    CommandLine Input { height: 1; padding: 0 1; background: $surface; }
     CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 12; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -120,8 +120,7 @@ class LogsScreen(ConsoleScreen):
         & #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
         & #state { link-color: $background; }
         & VirtualRows { height: 1fr; }
-        & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
-        & FilterLine:focus { border: none; }
+        & FilterLine { display: none; height: 1; padding: 0 1; background: $surface; }
         & #details { display: none; background: $surface; }
     }
     """

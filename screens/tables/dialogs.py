@@ -9,12 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from screens.console_screen import StopWorkersFirst
-from screens.dialog import ChoiceDialog, key_hints
+from screens.dialog import ChoiceDialog, Dialog, key_hints
 from screens.files import preview_lines
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, read, typed_piece
@@ -28,17 +27,14 @@ from svc_tui.tables_syntax import TypeInfo, changed_cells, wrote
 from svc_tui.terminal.units import local_time, plural
 
 
-class ColumnsScreen(ModalScreen[None]):
+class ColumnsScreen(Dialog[None]):
     """Edits a column layout, and calls `on_change` after each change."""
 
     GROUP: ClassVar[str] = "Columns"
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     ColumnsScreen { align: right top; background: $background 40%; }
-    ColumnsScreen > Vertical {
-        width: 58; max-width: 96%; height: 24; max-height: 90%; margin: 1 1; padding: 0 1;
-        background: $surface; border-left: outer $primary;
-    }
+    ColumnsScreen > Vertical { width: 58; height: 24; margin: 1 1; padding: 0 1; }
     ColumnsScreen VirtualRows { height: 1fr; background: $surface; }
     ColumnsScreen .keys { height: auto; color: $foreground-muted; }
     """
@@ -209,19 +205,14 @@ def paste_lines(
     yield [("into ", "dim"), (names, "")]
 
 
-class TextScreen(ModalScreen[str | None]):
+class TextScreen(Dialog[str | None]):
     """Edits a text. Returns it, or None if it is unchanged."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
-    TextScreen { align: center middle; background: $background 60%; }
-    TextScreen > Vertical {
-        width: 96%; max-width: 100; height: 90%; padding: 0 1; background: $surface;
-        border-left: outer $primary;
-    }
+    TextScreen > Vertical { width: 96%; max-width: 100; height: 90%; padding: 0 1; }
     TextScreen Static { height: auto; max-height: 3; link-style: none; }
-    TextScreen TextArea { height: 1fr; border: none; padding: 0; background: $surface; }
-    TextScreen TextArea:focus { border: none; }
+    TextScreen TextArea { height: 1fr; padding: 0; background: $surface; }
     TextScreen #wrong { color: $text-error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -263,17 +254,13 @@ _BAR = 20
 _NUMBERS = frozenset({"int", "float"})
 
 
-class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
+class ColumnStats(Dialog[Condition | None], StopWorkersFirst):
     """Shows the statistics of a column. Returns the filter for the chosen value, or None."""
 
     GROUP: ClassVar[str] = "Column statistics"
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
-    ColumnStats { align: center middle; background: $background 60%; }
-    ColumnStats > Vertical {
-        width: 84; max-width: 96%; height: 80%; padding: 1 2; background: $surface;
-        border-left: outer $primary;
-    }
+    ColumnStats > Vertical { width: 84; height: 80%; }
     ColumnStats #summary { height: auto; margin-bottom: 1; }
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
@@ -373,20 +360,15 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         self.dismiss(Condition(self._column.name, op, text))
 
 
-class Picker(StopWorkersFirst, ModalScreen[str]):
+class Picker(Dialog[str], StopWorkersFirst):
     """A list filtered by the typed text. Returns the chosen name, or "" for none."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
     Picker { align: left top; background: $background 40%; }
-    Picker > Vertical {
-        width: 60; max-width: 96%; height: auto; max-height: 90%; margin: 1 1; padding: 0 1;
-        background: $surface; border-left: outer $primary;
-    }
-    Picker Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
-    Picker Input:focus { border: none; }
-    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $surface; }
-    Picker OptionList:focus { border: none; }
+    Picker > Vertical { width: 60; margin: 1 1; padding: 0 1; }
+    Picker Input { height: 1; padding: 0; background: $surface; margin-bottom: 1; }
+    Picker OptionList { max-height: 20; padding: 0; background: $surface; }
     Picker #none { display: none; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -33,8 +33,8 @@ class SchemaText(TextArea):
     """The text of a schema form."""
 
     DEFAULT_CSS = """
-    SchemaText { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
-    SchemaText:focus { border: none; background: $boost; }
+    SchemaText { height: 6; background: $panel; margin-bottom: 1; }
+    SchemaText:focus { background: $boost; }
     """
 
     def on_mount(self) -> None:

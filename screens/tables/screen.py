@@ -90,8 +90,7 @@ class TablesScreen(TableView):
         & #record > Static { height: auto; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #prompt { height: auto; color: $foreground-muted; }
-        & LineInput { height: 1; border: none; padding: 0; background: $surface; }
-        & LineInput:focus { border: none; }
+        & LineInput { height: 1; padding: 0; background: $surface; }
         & #cell { display: none; layer: above; background: $warning-muted; }
     }
     """

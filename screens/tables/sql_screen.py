@@ -170,8 +170,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     SqlScreen {
         background: $background;
         & #head { height: 1; padding: 0 1; background: $panel; link-style: none; }
-        & SqlInput { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
-        & SqlInput:focus { border: none; }
+        & SqlInput { height: 8; max-height: 40%; background: $surface; }
         & #outcome { height: auto; max-height: 4; padding: 0 1; }
         & #result { height: 1fr; }
         & #catalog { display: none; width: 34; background: $surface; margin: 0 1 0 0; }

@@ -71,9 +71,9 @@ class Console(TerminalApp[None]):
             visibility: visible; width: 80; max-width: 96%; height: auto; max-height: 90%;
             margin-top: 3; padding: 1 1; background: $surface; border-left: outer $primary;
         }
-        & #--input { height: auto; border: none; background: $surface; padding-bottom: 1; }
+        & #--input { height: auto; background: $surface; padding-bottom: 1; }
         & #--results { overlay: none; height: auto; background: $surface; }
-        & CommandList { border: none; max-height: 20; background: $surface; padding: 0; }
+        & CommandList { max-height: 20; background: $surface; padding: 0; }
         & LoadingIndicator { display: none; }
     }
     """
@@ -419,9 +419,7 @@ class CreateScreen(Form[Choice]):
     TITLE_TEXT: ClassVar[str] = "Create a project"
     DONE: ClassVar[str] = "create and open"
     DEFAULT_CSS = """
-    CreateScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
-    CreateScreen OptionList:focus { border: none; }
-    CreateScreen OptionList { margin-bottom: 1; }
+    CreateScreen OptionList { max-height: 12; padding: 0; margin-bottom: 1; }
     """
 
     def __init__(self, choices: StartActions) -> None:
@@ -459,10 +457,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     StartScreen > Vertical { width: 64; max-width: 96%; height: auto; }
     StartScreen .name { text-style: bold; color: $primary; }
     StartScreen .about { color: $foreground-muted; margin-bottom: 1; }
-    StartScreen OptionList {
-        height: auto; max-height: 14; border: none; background: $background; padding: 0;
-        &:focus { border: none; }
-    }
+    StartScreen OptionList { max-height: 14; background: $background; padding: 0; }
     StartScreen > Vertical > Input { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
