@@ -49,11 +49,8 @@ class Canvas(ScrollView, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "canvas--line",
-        "canvas--label",
-        "canvas--selected",
-        "canvas--dimmed",
-    }
+        "canvas--line", "canvas--label", "canvas--selected", "canvas--dimmed",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),
         Binding("l,right", "move('right')", "Right", show=False, id="board.right"),

@@ -180,13 +180,9 @@ class DeployScreen(ConsoleScreen):
 
 
 COLUMNS = (
-    ListColumn("", 1),
-    ListColumn("deployment", 23),
-    ListColumn("when", 19),
-    ListColumn("by", 10),
-    ListColumn("commit", 13),
-    ListColumn("message", 12, grow=True),
-)
+    ListColumn("", 1), ListColumn("deployment", 23), ListColumn("when", 19), ListColumn("by", 10),
+    ListColumn("commit", 13), ListColumn("message", 12, grow=True),
+)  # fmt: skip
 NARROW = tuple(column for column in COLUMNS if column.title not in ("when", "commit"))
 """Columns for narrow screens. The id of a deployment contains its time."""
 WIDE = 100

@@ -150,13 +150,12 @@ def _text_lines(body: bytes) -> list[str]:
         text = body.decode()
     except UnicodeDecodeError:
         starts = range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
-        return [_hex_line(at, body[at : at + _PER_LINE]) for at in starts]
+        rows = ((at, body[at : at + _PER_LINE]) for at in starts)
+        return [
+            f"{at:06x}  {row.hex(' '):{3 * _PER_LINE - 1}}  {re.sub(r'[^ -~]', '.', row.decode('latin-1'))}"
+            for at, row in rows
+        ]
     return [sanitize(line) for line in pretty_json(text).splitlines()]
-
-
-def _hex_line(at: int, data: bytes) -> str:
-    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
-    return f"{at:06x}  {data.hex(' '):{3 * _PER_LINE - 1}}  {text}"
 
 
 def _field_lines(content_type: str, body: bytes) -> list[str]:
@@ -254,15 +253,10 @@ def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
 MAX_COLORED = 128 << 10
 """Maximum characters of a body that is colored."""
 _LEXERS = {
-    "application/javascript": "javascript",
-    "application/json": "json",
-    "application/xml": "xml",
-    "image/svg+xml": "xml",
-    "text/css": "css",
-    "text/html": "html",
-    "text/javascript": "javascript",
-    "text/xml": "xml",
-}
+    "application/javascript": "javascript", "text/javascript": "javascript", "application/json": "json",
+    "application/xml": "xml", "image/svg+xml": "xml", "text/xml": "xml",
+    "text/css": "css", "text/html": "html",
+}  # fmt: skip
 """Names of lexers of Pygments by content type."""
 _TONES: tuple[tuple[str, Tone], ...] = (
     ("Token.Comment", "dim"),

@@ -35,12 +35,8 @@ def piece(value: Any) -> Piece:
 
 
 _TONES: dict[str, Tone] = {
-    "int": "teal",
-    "float": "teal",
-    "bool": "orange",
-    "format": "violet",
-    "document": "yellow",
-}
+    "int": "teal", "float": "teal", "bool": "orange", "format": "violet", "document": "yellow",
+}  # fmt: skip
 
 
 def typed_piece(value: Any, type: TypeInfo) -> Piece:

@@ -59,11 +59,9 @@ class ColumnsScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         titles = (
-            ListColumn("", 1),
-            ListColumn("column", 20, grow=True),
-            ListColumn("type", 10),
+            ListColumn("", 1), ListColumn("column", 20, grow=True), ListColumn("type", 10),
             ListColumn("width", 5),
-        )
+        )  # fmt: skip
         with Vertical():
             yield VirtualRows(self._rows, titles)
             yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")
@@ -275,11 +273,9 @@ class ColumnStats(Dialog[Condition | None], StopWorkersFirst):
 
     def compose(self) -> ComposeResult:
         titles = (
-            ListColumn("value", 24, grow=True),
-            ListColumn("rows", 10, right=True),
-            ListColumn("share", 7, right=True),
-            ListColumn("", _BAR),
-        )
+            ListColumn("value", 24, grow=True), ListColumn("rows", 10, right=True),
+            ListColumn("share", 7, right=True), ListColumn("", _BAR),
+        )  # fmt: skip
         with Vertical():
             yield Static(id="summary")
             yield VirtualRows(self._frequencies, titles, empty="…")
@@ -292,10 +288,12 @@ class ColumnStats(Dialog[Condition | None], StopWorkersFirst):
     @work
     async def _fetch(self) -> None:
         try:
-            (summary,), values = [await self._query(sql) for sql in self._statements()]
+            bodies = [{"sql": sql, "write": False} for sql in self._statements()]
+            answers = [await self._client.call("POST", "/sql", body) for body in bodies]
         except SvcError as error:
             self._show([error.message, error.hint])
             return
+        (summary,), values = (answer["rows"] for answer in answers)
         total = self._total = int(summary["total"])
         nulls = total - int(summary["filled"])
         counts = f"{plural(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
@@ -322,10 +320,6 @@ class ColumnStats(Dialog[Condition | None], StopWorkersFirst):
         return Row(
             at, (((sanitize(text), tone),), ((f"{count:,}", ""),), ((share, "dim"),), ((bar, "notice"),))
         )
-
-    async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        answer = await self._client.call("POST", "/sql", {"sql": sql, "write": False})
-        return list(answer["rows"])
 
     def _statements(self) -> tuple[str, str]:
         """Return the SQL of the summary and of the frequent values.

@@ -283,8 +283,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             return
         self._wrote = self._wrote or writes
         self._result = sql_text.ResultRows(result, types)
-        rows = self._rows
-        rows.set_source(self._result, self._result.columns())
+        self._rows.set_source(self._result, self._result.columns())
         self._show_outcome(
             sql_text.describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
         )
@@ -312,7 +311,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     @work(group="sql", exclusive=True)
     async def _explain(self, text: str, writes: bool) -> None:
         try:
-            result = await self._call(sql_text.explain_sql(text), writes)
+            statement = text if sql_text.EXPLAIN.match(text) else f"EXPLAIN QUERY PLAN {text}"
+            result = await self._call(statement, writes)
         except SvcError as error:
             self._show_outcome(self._error_text(error), "$text-error")
             return

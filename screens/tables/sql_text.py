@@ -114,12 +114,8 @@ def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
+EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
 _INDEXED = re.compile(r"\bUSING\b")
-
-
-def explain_sql(statement: str) -> str:
-    return statement if _EXPLAIN.match(statement) else f"EXPLAIN QUERY PLAN {statement}"
 
 
 def plan_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
