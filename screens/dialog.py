@@ -336,6 +336,7 @@ class FileForm(Form[T]):
 
     async def submit(self) -> T:
         """Run the work and show its progress."""
+        require_filled([("file", self.value("file"))])
         self._busy = True
         self.stopped.clear()
         self.progress = ""
@@ -400,7 +401,6 @@ class ExportForm(FileForm[Path]):
 
     async def work(self) -> Path:
         """Write the file, after a confirmation if it exists. Raises `SvcError`, also if the user declines."""
-        require_filled([("file", self.value("file"))])
         path, chunks = self.target(), self._content(self, self.value("file"))
         is_local = downloads_of(self.app) is None
         if is_local and path.is_dir():

@@ -164,15 +164,6 @@ class Gap:
     width: int
 
 
-def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
-    neighbors: dict[str, list[str]] = {}
-    for edge in edges:
-        if edge.trunk != "target":
-            neighbors.setdefault(edge.source, []).append(edge.target)
-            neighbors.setdefault(edge.target, []).append(edge.source)
-    return neighbors
-
-
 def _order_nodes(graph: Graph, neighbors: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
     present = sorted({node.column for node in graph.nodes})
@@ -453,7 +444,11 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
 
     `spread` is added to the distance of columns, `row_gap` (an even number) to the distance of nodes.
     """
-    neighbors = _neighbors(graph.edges)
+    neighbors: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        if edge.trunk != "target":
+            neighbors.setdefault(edge.source, []).append(edge.target)
+            neighbors.setdefault(edge.target, []).append(edge.source)
     columns = _order_nodes(graph, neighbors)
     column_of = {key: index for index, column in enumerate(columns) for key in column}
     links = [_link(edge, column_of) for edge in graph.edges]
@@ -473,7 +468,16 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
             turns = source.side is target.side
             parts.append(VerticalSegment(link.track(source), source.gap, begin, end, turns))
     gaps = _divide_gaps(links, [*chain.from_iterable(segments.values())], len(columns))
-    boxes, gap_at = _horizontal(graph, columns, rows, gaps, spread)
+    widths = {node.key: node.width + 2 for node in graph.nodes}
+    boxes: dict[str, Box] = {}
+    gap_at: list[int] = []
+    x = 0
+    for column, gap in zip(columns, gaps, strict=True):  # The boxes of a column have the same width.
+        width = max(widths[key] for key in column)
+        for key in column:
+            boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
+        gap_at.append(x + width)
+        x += width + gap.width + spread
     routes = {}
     for link in links:
         begin, end = (ports[owned] for owned in link.ends)
@@ -490,23 +494,6 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
     width = max((x for x, _ in cells), default=-1) + 1
     height = max((y for _, y in cells), default=-1) + 1
     return GraphLayout(width, height, boxes, routes, cells)
-
-
-def _horizontal(
-    graph: Graph, columns: Sequence[Sequence[str]], rows: Mapping[str, Rows], gaps: Sequence[Gap], spread: int
-) -> tuple[dict[str, Box], list[int]]:
-    """Return the box of each node and the first cell of each gap; boxes of a column have the same width."""
-    widths = {node.key: node.width + 2 for node in graph.nodes}
-    boxes: dict[str, Box] = {}
-    gap_at = []
-    x = 0
-    for column, gap in zip(columns, gaps, strict=True):
-        width = max(widths[key] for key in column)
-        for key in column:
-            boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
-        gap_at.append(x + width)
-        x += width + gap.width + spread
-    return boxes, gap_at
 
 
 def _border(boxes: Mapping[str, Box], end: End) -> int:

@@ -361,7 +361,6 @@ class ImportForm(FileForm[str]):
 
     async def work(self) -> str:
         """Import the file. Raises `SvcError` if a value is invalid, or if another table is proposed now."""
-        require_filled([("file", self.value("file"))])
         self.workers.cancel_group(self, "preview")
         if self._has_file() and self._values() != self._previewed and (reason := await self._show_preview()):
             raise SvcError(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import events, on, work
 from textual.binding import Binding, BindingType
@@ -21,7 +21,7 @@ from screens.files import CHUNK_BYTES, edit_text, editor_command, parse_path, re
 from screens.project_client import ProjectClient
 from screens.tables import dialogs
 from screens.tables.cells import NOW, as_text, is_cut, read
-from screens.tables.draft import NewRow, StagedChange
+from screens.tables.draft import Draft, NewRow, StagedChange
 from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
     MAX_ROWS,
@@ -103,8 +103,8 @@ class TablesScreen(TableView):
         Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
         Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
         Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
-        Binding("u", "undo", "Undo", show=False, id="tables.undo"),
-        Binding("U", "redo", "Redo", show=False, id="tables.redo"),
+        Binding("u", "move_edits('undo')", "Undo", show=False, id="tables.undo"),
+        Binding("U", "move_edits('redo')", "Redo", show=False, id="tables.redo"),
         Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
         Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
         Binding("c", "column", "Go to a column", show=False, id="tables.column"),
@@ -363,17 +363,12 @@ class TablesScreen(TableView):
         self.rows.unmark()
         self._redraw()
 
-    def action_undo(self) -> None:
-        self._redraw_if(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
-
-    def action_redo(self) -> None:
-        self._redraw_if(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
-
-    def _redraw_if(self, changed: bool, otherwise: str) -> None:
-        if changed:
+    def action_move_edits(self, step: Literal["undo", "redo"]) -> None:
+        draft = self._grid.draft if self._grid is not None else Draft()
+        if draft.undo() if step == "undo" else draft.redo():
             self._redraw()
         else:
-            self.notify(otherwise, timeout=2)
+            self.notify(f"nothing to {step}", timeout=2)
 
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:

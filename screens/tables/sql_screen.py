@@ -178,8 +178,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s,f9", "run", "Run", priority=True, id="sql.run"),
-        Binding("ctrl+g,f8", "explain", "Explain", priority=True, id="sql.explain"),
+        Binding("ctrl+s,f9", "run(False)", "Run", priority=True, id="sql.run"),
+        Binding("ctrl+g,f8", "run(True)", "Explain", priority=True, id="sql.explain"),
         Binding("ctrl+t", "writes", "Allow writing", priority=True, id="sql.writes"),
         Binding("y", "copy", "Copy", show=False, id="sql.copy"),
         Binding("x", "export", "Export", show=False, id="sql.export"),
@@ -266,11 +266,11 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             field.text = statement
             field.move_cursor(field.document.end)
 
-    def action_run(self) -> None:
-        """Run the statement; stop waiting for a running one."""
+    def action_run(self, explain: bool) -> None:
+        """Run the statement, or explain it; stop waiting for a running one."""
         text = self.query_one(SqlInput).text
         if text.strip():
-            self._run_statement(text, self._writes)
+            (self._explain if explain else self._run_statement)(text, self._writes)
 
     @work(group="sql", exclusive=True)
     async def _run_statement(self, text: str, writes: bool) -> None:
@@ -302,11 +302,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             return await self._client.cancelable("POST", self._target.path, body)
         finally:
             timer.stop()
-
-    def action_explain(self) -> None:
-        text = self.query_one(SqlInput).text
-        if text.strip():
-            self._explain(text, self._writes)
 
     @work(group="sql", exclusive=True)
     async def _explain(self, text: str, writes: bool) -> None:

@@ -166,19 +166,16 @@ class RowCache:
             self._rows.move_to_end(chunk)
             if len(chunk_rows) < last - first:
                 self._short.add(chunk)
-        self._evict()
+        for chunk in list(self._rows):
+            if len(self._rows) <= self._max_chunks:
+                break
+            if not any(chunk in chunks for chunks in self._requested):
+                del self._rows[chunk]
         return True
 
     def mark_failed(self, window: FetchWindow) -> None:
         """Stop fetching these rows until the request changes: the source cannot provide them."""
         self._short.update(_chunks(window))
-
-    def _evict(self) -> None:
-        for chunk in list(self._rows):
-            if len(self._rows) <= self._max_chunks:
-                return
-            if not any(chunk in chunks for chunks in self._requested):
-                del self._rows[chunk]
 
 
 def _chunks(window: FetchWindow) -> range:

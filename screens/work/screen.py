@@ -26,7 +26,6 @@ from screens.dialog import (
     FileForm,
     FittedLines,
     PathField,
-    require_filled,
 )
 from screens.files import parse_path, progress_bar, read_chunks
 from screens.logs.request_view import RequestView
@@ -489,7 +488,6 @@ class UploadForm(FileForm[str]):
 
     async def work(self) -> str:
         """Store the file. Raises `SvcError`; nothing is stored then."""
-        require_filled([("file", self.value("file"))])
         path, key = parse_path(self.value("file")), self.value("key").strip()
         key = f"{key}{path.name}" if not key or key.endswith("/") else key
         found = await self._client.call("GET", "/files", params={"prefix": key, "limit": 1})
