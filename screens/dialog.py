@@ -32,10 +32,8 @@ def key_hints(*hints: tuple[str, str, str]) -> Static:
 
 def key_line(*hints: tuple[str, str, str]) -> Content:
     """Return the text of clickable keys, each a key, its action and a label."""
-    parts = [
-        Content.from_markup(f"[@click=screen.{action}][b $primary]$key[/] $label[/]", key=key, label=label)
-        for key, action, label in hints
-    ]
+    markup = "[@click=screen.{}][b $primary]$key[/] $label[/]"
+    parts = [Content.from_markup(markup.format(action), key=key, label=label) for key, action, label in hints]
     return Content("    ").join(parts)
 
 
@@ -86,9 +84,8 @@ class ChoiceDialog(Dialog[str]):
         display = self.app.get_key_display
         with VerticalScroll():
             yield FittedLines(self._lines)
-            yield key_hints(
-                *((display(each), each.action, each.description.lower()) for each in self.choices())
-            )
+            hints = ((display(each), each.action, each.description.lower()) for each in self.choices())
+            yield key_hints(*hints)
 
     def choices(self) -> list[Binding]:
         """Return the keys of the choices."""
@@ -212,9 +209,7 @@ class Form(Dialog[T | None], StopWorkersFirst, Generic[T]):
 
     def _next_empty(self) -> Input | None:
         """Return the first empty field behind the focused one."""
-        inputs = [
-            field for field in self.query(Input) if field.display and field.parent and field.parent.display
-        ]
+        inputs = [each for each in self.query(Input) if each.display and each.parent and each.parent.display]
         if self.KEY != "enter" or self.focused not in inputs:
             return None
         following = inputs[inputs.index(self.focused) + 1 :]

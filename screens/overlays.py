@@ -178,12 +178,8 @@ class CommandLine(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(id="known")
-            yield Input(
-                self._text,
-                placeholder=":",
-                suggester=Completion(lambda value: complete(value, self._commands)),
-                select_on_focus=False,
-            )
+            suggester = Completion(lambda value: complete(value, self._commands))
+            yield Input(self._text, placeholder=":", suggester=suggester, select_on_focus=False)
 
     def on_mount(self) -> None:
         self._show(self._text)
@@ -212,10 +208,9 @@ class CommandLine(ModalScreen[str]):
         if blank and exact is not None:
             matching = [exact]
         width = max((len(command.usage) for command in matching), default=0)
+        markup = "[$primary]$usage[/]  $summary"
         lines = [
-            Content.from_markup(
-                "[$primary]$usage[/]  $summary", usage=command.usage.ljust(width), summary=command.summary
-            )
+            Content.from_markup(markup, usage=command.usage.ljust(width), summary=command.summary)
             for command in matching
         ]
         if blank and exact is not None:

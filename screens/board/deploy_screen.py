@@ -13,13 +13,7 @@ from textual.widgets import Input, Static
 
 from screens.board.canvas import DetailsPanel
 from screens.board.cards import Line, error_lines
-from screens.board.deployment import (
-    BoardDeployer,
-    DeployLog,
-    Document,
-    difference_lines,
-    live_addresses,
-)
+from screens.board.deployment import BoardDeployer, DeployLog, Document, difference_lines, live_addresses
 from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import to_content
@@ -343,8 +337,6 @@ class HistoryScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "log_in":
-            return self._login_required
-        return action != "roll_back" or (
-            self._plan is not None and not self.query_one(DetailsPanel).prompting
-        )
+        if action == "roll_back":
+            return self._plan is not None and not self.query_one(DetailsPanel).prompting
+        return action != "log_in" or self._login_required

@@ -93,10 +93,8 @@ def build_diagram(
     def graph_of(widths: tuple[int, int, int], lines: int = CARD_LINES) -> Graph:
         width, door_width, padding = widths
         card, door = (width + 2 * padding, lines), (door_width + 2 * padding, _DOOR_LINES)
-        nodes = (
-            Node(key, column, *(door if column is BoardColumn.DOORS else card))
-            for key, column in columns.items()
-        )
+        sizes = dict.fromkeys(BoardColumn, card) | {BoardColumn.DOORS: door}
+        nodes = (Node(key, column, *sizes[column]) for key, column in columns.items())
         return Graph(tuple(nodes), tuple(edges))
 
     for widths in WIDTHS:
@@ -167,9 +165,8 @@ def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
         edges = _reading_order(anchors, anchors)
     if at in edges:
         return edges[(edges.index(at) + by) % len(edges)]
-    own = {
-        edge.key for edge in diagram.graph.edges if at is not None and at.key in (edge.source, edge.target)
-    }
+    near = at.key if at is not None else ""
+    own = {edge.key for edge in diagram.graph.edges if near in (edge.source, edge.target)}
     return next((hit for hit in edges[::by] if hit.key in own), edges[::by][0] if edges else at)
 
 

@@ -186,11 +186,8 @@ def _link(edge: Edge, column_of: Mapping[str, int]) -> Link:
     source, target = column_of[edge.source], column_of[edge.target]
     source_side = Side.RIGHT if source <= target else Side.LEFT
     target_side = Side.LEFT if source < target else Side.RIGHT
-    return Link(
-        edge,
-        End(edge.source, source_side, source + source_side.value),
-        End(edge.target, target_side, target + target_side.value),
-    )
+    begin = End(edge.source, source_side, source + source_side.value)
+    return Link(edge, begin, End(edge.target, target_side, target + target_side.value))
 
 
 def _assign_rows(
@@ -250,9 +247,8 @@ def _assign_ports(links: Sequence[Link], rows: Mapping[str, Rows]) -> dict[Owned
     """
     ports: dict[OwnedEnd, int] = {}
     used: set[tuple[int, int]] = set()
-    for link in sorted(
-        links, key=lambda link: abs(rows[link.source.node].middle - rows[link.target.node].middle)
-    ):
+    by_slope = sorted(links, key=lambda it: abs(rows[it.source.node].middle - rows[it.target.node].middle))
+    for link in by_slope:
         facing = link.source.gap == link.target.gap and link.source.side is not link.target.side
         if facing and not any(end in ports for end in link.ends):
             source, target = rows[link.source.node], rows[link.target.node]
@@ -287,9 +283,8 @@ def _divide_gaps(links: Sequence[Link], segments: Iterable[VerticalSegment], cou
     for gap, by_track in enumerate(by_gap):
         ends = [(link.target.side, len(link.label)) for link in links if link.target.gap == gap]
         left_margin = max((_IN + label for side, label in ends if side is Side.RIGHT), default=_OUT)
-        right_margin = max(
-            (_IN + label + bool(label) for side, label in ends if side is Side.LEFT), default=_IN
-        )
+        labels = [label for side, label in ends if side is Side.LEFT]
+        right_margin = max((_IN + label + bool(label) for label in labels), default=_IN)
         order = sorted(by_track, key=lambda name: _rank(by_track[name], sides[name]))
         tracks = {name: left_margin + _STEP * index for index, name in enumerate(order)}
         tracks_end = left_margin + (_STEP * len(order) - 1 if order else 0)

@@ -66,7 +66,7 @@ _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What the Board says about a node or an edge: its status line, title and details, and its URL.
+    """A node or an edge as the Board describes it: status line, title and details, and its URL.
 
     `requested` is the resource whose requests belong to it: itself, the target or user of an edge. `door` is
     the Door of a node or of a use.
@@ -170,12 +170,8 @@ class BoardModel:
 
     def item(self, hit: Hit | None) -> Item:
         """Return what the Board says about a node or an edge, or about the project."""
-        for items in (
-            self.diagram.mounts,
-            self.diagram.fallbacks,
-            self.diagram.uses,
-            self.manifest.resources,
-        ):
+        diagram = self.diagram
+        for items in (diagram.mounts, diagram.fallbacks, diagram.uses, self.manifest.resources):
             if hit is not None and hit.key in items:
                 return self._item(items[hit.key])
         door = door_of(hit.key) if hit is not None else None
@@ -233,12 +229,8 @@ class BoardModel:
                 calls = self._door(door).users.get(name, 0)
                 times = "once" if calls == 1 else f"{calls:,} times"
                 since: Piece = (f"   called {times} since the start", "")
-                return replace(
-                    self._item(door),
-                    summary=((name, "bold"), _ARROW, (door, "bold"), since),
-                    title=f"{name} → {door}",
-                    requested=name,
-                )
+                summary: Line = ((name, "bold"), _ARROW, (door, "bold"), since)
+                return replace(self._item(door), summary=summary, title=f"{name} → {door}", requested=name)
             case door:
                 about = f"  Door, an API for your code: {self._door(door).purpose}"
                 return Item(

@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from screens.board import project
 from screens.board.canvas import Canvas, DetailsPanel, FleetLine
 from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
@@ -21,15 +22,6 @@ from screens.board.deployment import BoardDeployer
 from screens.board.diagram import door_of
 from screens.board.layout import Hit
 from screens.board.model import BoardModel, Item
-from screens.board.project import (
-    BoardMount,
-    DrawnMount,
-    MountDraft,
-    MountEdit,
-    apply_edits,
-    default_pattern,
-    target_problems,
-)
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
@@ -100,10 +92,10 @@ class BoardScreen(ConsoleScreen):
         self._deployer = deployer
         self._deployed = client.info.kind == "service"
         self._model = BoardModel()
-        self._draft = MountDraft(client, lambda: self._model.manifest.mounts)
+        self._draft = project.MountDraft(client, lambda: self._model.manifest.mounts)
         self._problems: dict[str, str] = {}
         """Why the edge cannot lead to resources, by their names."""
-        self._prompt: tuple[BoardMount | None, BoardMount] | None = None
+        self._prompt: tuple[project.BoardMount | None, project.BoardMount] | None = None
         """The mount whose pattern is being edited, before (None: a new one) and after."""
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
@@ -247,7 +239,7 @@ class BoardScreen(ConsoleScreen):
             self.refresh_bindings()
 
     @property
-    def _mount(self) -> DrawnMount | None:
+    def _mount(self) -> project.DrawnMount | None:
         """The selected mount, unless an unsaved edit removes it."""
         mount = self._model.mount(self.canvas.selected)
         return None if mount is None or mount.mark == "removed" else mount
@@ -441,9 +433,9 @@ class BoardScreen(ConsoleScreen):
     def on_canvas_dragged(self, event: Canvas.Dragged) -> None:
         self._connect(event.source, dragged=True)
 
-    def _mounts(self) -> list[BoardMount]:
+    def _mounts(self) -> list[project.BoardMount]:
         """Return the mounts after the unsaved edits."""
-        return apply_edits(self._model.manifest.mounts, self._draft.edits)
+        return project.apply_edits(self._model.manifest.mounts, self._draft.edits)
 
     def _connect(self, source: str, *, dragged: bool = False) -> None:
         """Start drawing an edge. Aim at the likely target unless it is dragged with the mouse."""
@@ -452,7 +444,7 @@ class BoardScreen(ConsoleScreen):
             return
         self._close_details()
         mounts = self._mounts()
-        self._problems = target_problems(manifest, mounts, source)
+        self._problems = project.target_problems(manifest, mounts, source)
         valid = [name for name, problem in self._problems.items() if not problem]
         targets = {mount.target for mount in mounts if mount.source == source}
         likely = next((name for name in valid if name not in targets), next(iter(valid), None))
@@ -495,7 +487,8 @@ class BoardScreen(ConsoleScreen):
         if source is None or target is None or self._problem(target):
             return False
         self._stop_connecting()
-        self._ask(None, BoardMount(source, default_pattern(self._mounts(), source, target), target))
+        pattern = project.default_pattern(self._mounts(), source, target)
+        self._ask(None, project.BoardMount(source, pattern, target))
         return True
 
     def _stop_connecting(self) -> None:
@@ -507,7 +500,7 @@ class BoardScreen(ConsoleScreen):
         if (edge := self._mount) is not None:
             self._ask(edge.mount, edge.mount)
 
-    def _ask(self, before: BoardMount | None, after: BoardMount) -> None:
+    def _ask(self, before: project.BoardMount | None, after: project.BoardMount) -> None:
         """Ask for the pattern of `after`, which replaces `before`."""
         self._close_details()
         self._prompt = before, after
@@ -515,7 +508,7 @@ class BoardScreen(ConsoleScreen):
         self.panel.prompt(f"Mount {after.target} in {after.source} at", after.pattern)
         self._show_edit()
 
-    def _prompted(self, pattern: str) -> list[MountEdit]:
+    def _prompted(self, pattern: str) -> list[project.MountEdit]:
         """Return the edit that a typed pattern makes, or an empty list if it changes nothing."""
         if self._prompt is None:
             return []
@@ -558,7 +551,7 @@ class BoardScreen(ConsoleScreen):
             self._add([{"op": "remove", "resource": mount.source, "pattern": mount.pattern}])
 
     @work(group="edit")
-    async def _add(self, edits: Sequence[MountEdit]) -> None:
+    async def _add(self, edits: Sequence[project.MountEdit]) -> None:
         try:
             await self._draft.add(*edits)
         except SvcError as error:
@@ -572,7 +565,7 @@ class BoardScreen(ConsoleScreen):
         await self._draw()
         self._select_last(edits)
 
-    def _select_last(self, edits: Sequence[MountEdit]) -> None:
+    def _select_last(self, edits: Sequence[project.MountEdit]) -> None:
         """Select the edge of the last edit, or its source if the diagram does not have the edge."""
         for edit in edits[-1:]:
             self.canvas.select(Hit("node", edit["resource"]))

@@ -242,9 +242,8 @@ def _pair(left: str, right: str, room: int, tone: Tone, *, mark: bool) -> Iterat
 
 def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
     """Yield two texts side by side in columns of their own width."""
-    for number, (left_part, right_part) in enumerate(
-        zip_longest(*(wrap_lines([line], room) for line in (left, right)))
-    ):
+    parts = zip_longest(*(wrap_lines([line], room) for line in (left, right)))
+    for number, (left_part, right_part) in enumerate(parts):
         text, tone = (left_part or [("", "")])[0]
         sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
         yield [(set_cell_size(text, room), tone), sign, *(right_part or ())]
@@ -301,10 +300,8 @@ _SET_BY_CURL = frozenset({"host", "content-length", "connection", "transfer-enco
 def exchange_lines(recorded: Mapping[str, Any]) -> list[Line]:
     """Return the fields and bodies of a document of `/requests/<id>` of the control API."""
     request, response = recorded["request"], recorded["response"]
-    lines: list[Line] = [
-        [("request", "bold"), (f"  {request['method']} {sanitize(request['target'])}", "dim")]
-    ]
-    lines += _message(request)
+    about: Piece = (f"  {request['method']} {sanitize(request['target'])}", "dim")
+    lines: list[Line] = [[("request", "bold"), about], *_message(request)]
     if response is None:
         return [*lines, [], [("no response", "bad")]]
     lines += [[], [("response", "bold"), ("  ", ""), status(response["status"])]]

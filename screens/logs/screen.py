@@ -225,9 +225,8 @@ class LogsScreen(ConsoleScreen):
     def _update_filter_bar(self) -> None:
         """Show the parts of the filter and the search text."""
         chips, search = self._source.filter.chips(), self._source.search
-        parts = [
-            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
-        ]
+        markup = ((_FILTER_CHIP.format(key=key), key, value) for key, value in chips)
+        parts = [Content.from_markup(chip, key=key, value=value) for chip, key, value in markup]
         if search:
             parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
         content = Content(" ").join(parts) if parts else Content.from_markup(_HINT)
@@ -455,10 +454,7 @@ class LogsScreen(ConsoleScreen):
         if not await self.app.push_screen_wait(dialog):
             return None
         body = {"changes": changes, "digest": plan["digest"]}
-        inverse: list[Mapping[str, Any]] = (await self.client.call("POST", "/manifest/write", body))[
-            "inverse"
-        ]
-        return inverse
+        return list((await self.client.call("POST", "/manifest/write", body))["inverse"])
 
     async def _offer_copy(self, title: str, text: str, line: str) -> None:
         dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])

@@ -1,6 +1,7 @@
 """Dialogs of tables: columns, conflicts, pasted rows, texts, statistics, choices by name, history of rows."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -121,12 +122,8 @@ class Conflicts(ChoiceDialog):
 
 def conflict_lines(table: str, rows: Sequence[ConflictRow], room: int) -> Iterator[Line]:
     """Yield the three versions of each row."""
-    yield [
-        (
-            f"{'This row' if len(rows) == 1 else f'{len(rows)} rows'} of {table} changed in the meantime",
-            "bold",
-        )
-    ]
+    count = "This row" if len(rows) == 1 else f"{len(rows)} rows"
+    yield [(f"{count} of {table} changed in the meantime", "bold")]
     yield []
     for row in rows:
         for line in _row_lines(*row, room):
@@ -406,23 +403,15 @@ class Picker(Dialog[str], StopWorkersFirst):
         """Show the choices that contain the typed text; those that start with it come first."""
         choices = self._choices
         typed = self.query_one(Input).value.lower()
-        matches = sorted(
-            (name for name in choices if typed in name.lower()),
-            key=lambda name: not name.lower().startswith(typed),
-        )
+        matches = [name for name in choices if typed in name.lower()]
+        matches.sort(key=lambda name: not name.lower().startswith(typed))
         names = [sanitize(name) for name in matches]
         width = max(map(cell_len, names), default=0)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(
-            Option(
-                Content.from_markup(
-                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choices[match]
-                ),
-                id=match,
-            )
-            for name, match in zip(names, matches, strict=True)
-        )
+        rows = [(set_cell_size(name, width), match) for name, match in zip(names, matches, strict=True)]
+        text = partial(Content.from_markup, "[b]$name[/]  [dim]$about[/]")
+        options.add_options(Option(text(name=name, about=choices[id]), id=id) for name, id in rows)
         options.highlighted = 0 if matches else None
         no_match = self.query_one("#none", Static)
         no_match.update("no matching name" if choices else "none yet")
@@ -446,11 +435,9 @@ class Picker(Dialog[str], StopWorkersFirst):
 
 _OPERATIONS: Mapping[str, Tone] = {"insert": "good", "update": "notice", "delete": "bad"}
 _SINCE = {
-    "changed": "changed since",
-    "deleted": "deleted since",
-    "exists": "its key is used again",
+    "changed": "changed since", "deleted": "deleted since", "exists": "its key is used again",
     "constraint": "violates a constraint",
-}
+}  # fmt: skip
 
 
 def _change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:

@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -110,10 +110,7 @@ class RowQuery:
         return {
             "table": table,
             "sort": [{"column": column, "descending": descends} for column, descends in self.sorts],
-            "filter": [
-                {"column": condition.column, "op": condition.op, "value": condition.value}
-                for condition in self.conditions
-            ],
+            "filter": [asdict(condition) for condition in self.conditions],
             "search": self.search,
             "at": self.at,
         }
@@ -183,12 +180,9 @@ _EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 DELETED_KEY = ("deleted",)
 """The key of a row that others have deleted."""
 _MARKS: dict[str, Piece] = {
-    "edited": ("•", "warn"),
-    "new": ("+", "good"),
-    "deleted": ("−", "bad"),
-    "changed": ("⟳", "notice"),
-    "conflict": ("⟳", "warn"),
-}
+    "edited": ("•", "warn"), "new": ("+", "good"), "deleted": ("−", "bad"),
+    "changed": ("⟳", "notice"), "conflict": ("⟳", "warn"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +283,8 @@ class RemoteGrid:
             column = self.measured[index]
             if width is not None:
                 column = replace(column, width=width, preferred=width, comfortable=width)
-            elif self.columns[index].type.is_long and (
-                column.preferred > DEFAULT_MAX_WIDTH or at == len(visible)
-            ):
+            is_wide = column.preferred > DEFAULT_MAX_WIDTH or at == len(visible)
+            if width is None and self.columns[index].type.is_long and is_wide:
                 growing.append((column.preferred, at))
             columns.append(column)
         if growing:
@@ -305,10 +298,8 @@ class RemoteGrid:
         if previous is not None and same and previous.total:
             self.measured = previous.measured
             return
-        rows = [
-            row.cells for row in self.rows_at(len(self.draft.new), MEASURED_ROWS) if isinstance(row, TableRow)
-        ]
-        self.measured = self._measured(rows)
+        rows = self.rows_at(len(self.draft.new), MEASURED_ROWS)
+        self.measured = self._measured([row.cells for row in rows if isinstance(row, TableRow)])
 
     def widen(self, first: int, end: int) -> bool:
         """Extend the preferred widths to the longest loaded values. Return whether one has changed."""
@@ -355,11 +346,10 @@ class RemoteGrid:
 
     def _read(self, start: int, n: int) -> list[TableRow | None]:
         document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
+        found = zip(document["keys"], document["rows"], document["versions"], strict=True)
         rows = [
             TableRow(tuple(key), tuple(cells), version) if key is not None else None
-            for key, cells, version in zip(
-                document["keys"], document["rows"], document["versions"], strict=True
-            )
+            for key, cells, version in found
         ]
         with self._lock:
             for index, row in enumerate(rows, start):
@@ -404,10 +394,8 @@ class RemoteGrid:
         if row is None:
             return Row(DELETED_KEY, (((("−", "dim"),)), ((("deleted by others", "dim"),))))
         edit = self.draft.edit(row.key)
-        cells = [
-            self._cell(column, row.cells[self.column_index[column.name]], edit)
-            for column in self.visible_columns()
-        ]
+        places = ((column, self.column_index[column.name]) for column in self.visible_columns())
+        cells = [self._cell(column, row.cells[at], edit) for column, at in places]
         return Row(row.key, ((self._sign(row, edit),), *cells), row)
 
     def _sign(self, row: TableRow, edit: CellEdit | None) -> Piece:

@@ -176,9 +176,8 @@ class TablesScreen(TableView):
                 what = f"{column.name} has line ends of different kinds, which a field would make equal"
                 self.notify(f"{what}; E edits it in $EDITOR", severity="warning", markup=False)
                 return
-            self.app.push_screen(
-                dialogs.TextScreen(title, text, column.type), partial(self._set_text, row, column)
-            )
+            field = dialogs.TextScreen(title, text, column.type)
+            self.app.push_screen(field, partial(self._set_text, row, column))
         else:
             self._editing = (row, column)
             self._open_line(self.query_one(CellInput), title, text, self._rule(column))
@@ -430,10 +429,8 @@ class TablesScreen(TableView):
             if isinstance(row, NewRow):
                 new[row.number] = values
             elif row is not None and not ((edit := grid.draft.edit(row.key)) and edit.deleted):
-                old = row.cells
-                existing[row.key] = {
-                    name: (old[grid.column_index[name]], now) for name, now in values.items()
-                }
+                old = {name: row.cells[grid.column_index[name]] for name in values}
+                existing[row.key] = {name: (old[name], now) for name, now in values.items()}
         grid.draft.write(existing, new, rows[len(current) :])
         self._redraw()
 

@@ -23,7 +23,7 @@ from screens.project_client import ProjectClient
 from screens.tables import sql_text
 from screens.tables.forms import result_export
 from screens.widgets.component_styles import ComponentStyles
-from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, sanitize
+from screens.widgets.rows import LINE_COLUMNS, Line, Piece, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
@@ -58,9 +58,8 @@ class Catalog(VirtualRows):
             self._names.append(table["name"])
             for column in table["columns"]:
                 key = " key" if column["primary_key"] else ""
-                lines.append(
-                    [("  ", ""), (sanitize(column["name"]), ""), (f"  {column['type']}{key}", "dim")]
-                )
+                about: Piece = (f"  {column['type']}{key}", "dim")
+                lines.append([("  ", ""), (sanitize(column["name"]), ""), about])
                 self._names.append(column["name"])
         self.set_source(TextLines(lines))
 
@@ -113,9 +112,8 @@ class SqlInput(TextArea):
         self.suggestion = ""
         if column == len(self.document.get_line(row)):
             before = self.document.get_text_range((0, 0), (row, column))
-            self.suggestion = (
-                sql_text.completion(before, self.names) if len(before) <= sql_text.MAX_COLORED else ""
-            )
+            if len(before) <= sql_text.MAX_COLORED:
+                self.suggestion = sql_text.completion(before, self.names)
 
     def action_complete(self) -> None:
         if self.suggestion:
@@ -212,9 +210,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         field = self.query_one(SqlInput)
         field.move_cursor(field.document.end)
         self._update_head()
-        self._show_outcome(
-            "tab completes a word or goes to the rows, ↑ to earlier statements", "$foreground 60%"
-        )
+        hint = "tab completes a word or goes to the rows, ↑ to earlier statements"
+        self._show_outcome(hint, "$foreground 60%")
         self._load_names()
 
     @work(group="names")
@@ -284,9 +281,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._wrote = self._wrote or writes
         self._result = sql_text.ResultRows(result, types)
         self._rows.set_source(self._result, self._result.columns())
-        self._show_outcome(
-            sql_text.describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
-        )
+        style = "$text-success" if not result["truncated"] else "$text-warning"
+        self._show_outcome(sql_text.describe_result(result), style)
 
     async def _call(self, text: str, writes: bool) -> Any:
         """Return the response of a statement; show the time until then. Raises `SvcError`."""

@@ -67,9 +67,8 @@ def spans_by_line(text: str) -> dict[int, list[StyledRange]]:
     for start, end, tone in spans(text):
         for line in range(bisect_right(ends, start), bisect_left(ends, end) + 1):
             first = ends[line - 1] if line else 0
-            lines.setdefault(line, []).append(
-                StyledRange(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
-            )
+            part = StyledRange(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
+            lines.setdefault(line, []).append(part)
     return lines
 
 

@@ -83,9 +83,8 @@ class CellInput(LineInput):
             event.stop()
             event.prevent_default()
             start, end = sorted(self.selection)
-            self.post_message(
-                self.LinesPasted(event.text, self.value[:start] + event.text + self.value[end:])
-            )
+            value = self.value[:start] + event.text + self.value[end:]
+            self.post_message(self.LinesPasted(event.text, value))
 
 
 MAX_VALUE_LENGTH = 24

@@ -494,9 +494,8 @@ class VirtualRows(VirtualList, can_focus=True):
     def _row_line(self, index: int, row: Row | None) -> Strip:
         """Render a row with cursor and mark. `▌` shows the cursor on terminals without colors."""
         is_current = index == self.cursor_row
-        sign = ("▌" if is_current and self.has_focus else " ") + (
-            "•" if row and row.key in self.marks else " "
-        )
+        mark = "•" if row and row.key in self.marks else " "
+        sign = f"{'▌' if is_current and self.has_focus else ' '}{mark}"
         style = self._base_style + self._styles_for("cursor") if is_current else self._base_style
         cursor = self.cursor_column if is_current and self._by_cell else None
         return self._line(row.cells if row else PLACEHOLDER, sign, style, cursor)

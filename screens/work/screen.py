@@ -18,15 +18,7 @@ from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen, Tab, is_working
-from screens.dialog import (
-    ChoiceDialog,
-    ConfirmDialog,
-    ExportForm,
-    Field,
-    FileForm,
-    FittedLines,
-    PathField,
-)
+from screens.dialog import ChoiceDialog, ConfirmDialog, ExportForm, Field, FileForm, FittedLines, PathField
 from screens.files import parse_path, progress_bar, read_chunks
 from screens.logs.request_view import RequestView
 from screens.project_client import ProjectClient

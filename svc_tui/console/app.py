@@ -476,10 +476,8 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("svc", classes="name")
-            yield Static(
-                Content(f"Host small web applications from a terminal.\n{self._folder} is not in a project."),
-                classes="about",
-            )
+            about = f"Host small web applications from a terminal.\n{self._folder} is not in a project."
+            yield Static(Content(about), classes="about")
             yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
             yield Input(placeholder="part of a project's name", compact=True)
         yield KeyFooter()
