@@ -280,6 +280,15 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
             self.post_message(self.LoginRequired())
         self.notify(error.text, severity="error", timeout=10, markup=False)
 
+    def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:
+        """Start a worker, which shows an error that its work raises."""
+
+        async def run() -> Any:
+            with self.shown_errors():
+                return await work()
+
+        return super().run_worker(run, *arguments, **options)
+
     @contextmanager
     def shown_errors(self) -> Iterator[None]:
         """Show an error that the block raises, and suppress it."""

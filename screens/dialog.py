@@ -32,18 +32,19 @@ def key_hints(*hints: tuple[str, str, str]) -> Static:
 
 def key_line(*hints: tuple[str, str, str]) -> Content:
     """Return the text of clickable keys, each a key, its action and a label."""
-    parts = [
-        Content.from_markup(f"[@click=screen.{action}][b $primary]$key[/] $label[/]", key=key, label=label)
-        for key, action, label in hints
-    ]
+    markup = "[@click=screen.{}][b $primary]$key[/] $label[/]"
+    parts = [Content.from_markup(markup.format(action), key=key, label=label) for key, action, label in hints]
     return Content("    ").join(parts)
+
+
+FitLines = Callable[[int], Iterable[Line]]
+"""Returns the lines for a number of cells."""
 
 
 class FittedLines(Static):
     """Lines that depend on the width."""
 
-    def __init__(self, lines: Callable[[int], Iterable[Line]]) -> None:
-        """Create the widget. `lines` returns the lines for a number of cells."""
+    def __init__(self, lines: FitLines) -> None:
         super().__init__()
         self._lines = lines
 
@@ -51,44 +52,53 @@ class FittedLines(Static):
         self.update(to_content(self._lines(self.size.width)))
 
 
-class ChoiceDialog(ModalScreen[str]):
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T], Generic[T]):
+    """A box over the screen."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; }
+    Dialog > Vertical, Dialog > VerticalScroll {
+        max-width: 96%; height: auto; max-height: 90%; scrollbar-size-vertical: 1;
+        padding: 1 2; background: $surface; border-left: outer $primary;
+    }
+    """
+
+
+class ChoiceDialog(Dialog[str]):
     """Shows some lines and asks for one of several choices. Returns "" if it is canceled."""
 
     DEFAULT_CSS = """
-    ChoiceDialog { align: center middle; background: $background 60%; }
-    ChoiceDialog > VerticalScroll {
-        width: 90; max-width: 96%; height: auto; max-height: 90%; scrollbar-size-vertical: 1;
-        padding: 1 2; background: $surface; border-left: outer $primary;
-    }
+    ChoiceDialog > VerticalScroll { width: 90; }
     ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
+
+    def __init__(self, lines: FitLines) -> None:
+        """Create the dialog. `lines` are above the choices."""
+        super().__init__()
+        self._lines = lines
 
     def compose(self) -> ComposeResult:
         display = self.app.get_key_display
         with VerticalScroll():
-            yield FittedLines(self.lines)
-            yield key_hints(
-                *((display(each), each.action, each.description.lower()) for each in self.choices())
-            )
+            yield FittedLines(self._lines)
+            hints = ((display(each), each.action, each.description.lower()) for each in self.choices())
+            yield key_hints(*hints)
 
     def choices(self) -> list[Binding]:
         """Return the keys of the choices."""
         return [each for each, *_ in self._bindings.key_to_bindings.values() if each.id]
 
-    def lines(self, room: int) -> Iterable[Line]:
-        """Return the lines above the choices, for `room` cells."""
-        raise NotImplementedError
 
-
-class ConfirmDialog(ModalScreen[bool]):
+class ConfirmDialog(Dialog[bool]):
     """Asks one yes/no question: `y` confirms; `n`, `esc` and a click outside cancel."""
 
     GROUP: ClassVar[str] = "Question"
     DEFAULT_CSS = """
-    ConfirmDialog { align: center middle; background: $background 60%; }
     ConfirmDialog > VerticalScroll {
-        width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%;
-        scrollbar-size-vertical: 1; padding: 1 2; background: $surface; border-left: outer $warning;
+        width: auto; min-width: 40; max-width: 90%; max-height: 80%; border-left: outer $warning;
     }
     ConfirmDialog .title { text-style: bold; width: auto; max-width: 100%; }
     ConfirmDialog .text { color: $foreground-muted; width: auto; max-width: 100%; }
@@ -118,17 +128,14 @@ class ConfirmDialog(ModalScreen[bool]):
             self.dismiss(False)
 
 
-T = TypeVar("T")
-
-
 class Field(Horizontal):
     """A labeled text input."""
 
     DEFAULT_CSS = """
     Field { height: 1; margin-bottom: 1; }
     Field > Static { width: 16; color: $foreground-muted; }
-    Field > Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
-    Field > Input:focus { border: none; background: $boost; }
+    Field > Input { width: 1fr; height: 1; padding: 0 1; background: $panel; }
+    Field > Input:focus { background: $boost; }
     """
 
     INPUT: ClassVar[type[Input]] = Input
@@ -145,7 +152,7 @@ class Field(Horizontal):
         yield self.input
 
 
-class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
+class Form(Dialog[T | None], StopWorkersFirst, Generic[T]):
     """A dialog of fields. `enter` moves to the next empty field, and submits if there is none."""
 
     GROUP: ClassVar[str] = "Form"
@@ -155,11 +162,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
     KEY: ClassVar[str] = "enter"
     """The key that is shown for submitting."""
     DEFAULT_CSS = """
-    Form { align: center middle; background: $background 60%; }
-    Form > VerticalScroll {
-        width: 72; max-width: 96%; height: auto; max-height: 96%; scrollbar-size-vertical: 1;
-        padding: 1 2; background: $surface; border-left: outer $primary;
-    }
+    Form > VerticalScroll { width: 72; max-height: 96%; }
     Form .title { text-style: bold; margin-bottom: 1; }
     Form #wrong { display: none; color: $text-error; margin-bottom: 1; }
     Form .keys { dock: bottom; color: $foreground-muted; background: $surface; link-style: none; }
@@ -206,9 +209,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
 
     def _next_empty(self) -> Input | None:
         """Return the first empty field behind the focused one."""
-        inputs = [
-            field for field in self.query(Input) if field.display and field.parent and field.parent.display
-        ]
+        inputs = [each for each in self.query(Input) if each.display and each.parent and each.parent.display]
         if self.KEY != "enter" or self.focused not in inputs:
             return None
         following = inputs[inputs.index(self.focused) + 1 :]
@@ -330,6 +331,7 @@ class FileForm(Form[T]):
 
     async def submit(self) -> T:
         """Run the work and show its progress."""
+        require_filled([("file", self.value("file"))])
         self._busy = True
         self.stopped.clear()
         self.progress = ""
@@ -394,7 +396,6 @@ class ExportForm(FileForm[Path]):
 
     async def work(self) -> Path:
         """Write the file, after a confirmation if it exists. Raises `SvcError`, also if the user declines."""
-        require_filled([("file", self.value("file"))])
         path, chunks = self.target(), self._content(self, self.value("file"))
         is_local = downloads_of(self.app) is None
         if is_local and path.is_dir():

@@ -207,9 +207,8 @@ def preview_lines(
         about += f", {plural(more, 'more column')}"
     yield [(title, "bold"), (f"   {about}", "dim")]
     yield _line([(column["name"], "accent") for column in columns])
-    yield _line(
-        [(f"{column['type']} key" if column["primary_key"] else column["type"], "dim") for column in columns]
-    )
+    keys = (" key" if column["primary_key"] else "" for column in columns)
+    yield _line([(f"{column['type']}{key}", "dim") for column, key in zip(columns, keys, strict=True)])
     for row in rows:
         yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:column_count]])
     if (remaining := preview["count"] - len(rows)) > 0:

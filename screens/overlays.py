@@ -1,10 +1,9 @@
 """Screens over any other: the palette, the help, the command line and the activity log."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -13,7 +12,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, KeyFooter, StopWorkersFirst
-from screens.dialog import Completion
+from screens.dialog import Completion, Dialog
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
 from screens.terminal_app import EVERYWHERE
@@ -27,15 +26,6 @@ _MOVEMENTS = frozenset(_MOVEMENT_ACTIONS.split())
 """Actions that only move the cursor or the view."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteEntry:
-    """An entry: what it does, its keys or "", and the function that does it."""
-
-    title: str
-    keys: str
-    run: Callable[[], Awaitable[object] | None]
-
-
 def is_movement(binding: Binding) -> bool:
     """Return whether a key only moves the cursor or the view."""
     return binding.action.rpartition(".")[2].partition("(")[0] in _MOVEMENTS
@@ -47,24 +37,23 @@ def by_use(active: ActiveBinding) -> tuple[bool, bool]:
 
 
 class EntryProvider(Provider):
-    """Provides the entries of an application to Textual's palette."""
+    """Provides the commands of an application to Textual's palette. Their help is the keys, or ""."""
 
-    def _displayed(self) -> list[tuple[PaletteEntry, int]]:
-        entries: Sequence[PaletteEntry] = cast(Any, self.app).palette_entries()
-        width = max((len(entry.title) for entry in entries), default=0)
-        return [(entry, width) for entry in entries]
+    def _displayed(self) -> list[tuple[SystemCommand, int]]:
+        commands = [*self.app.get_system_commands(self.screen)]
+        width = max((len(command.title) for command in commands), default=0)
+        return [(command, width) for command in commands]
 
     async def discover(self) -> Hits:
-        for entry, width in self._displayed():
-            yield DiscoveryHit(_line(Content(entry.title), entry.keys, width), entry.run, text=entry.title)
+        for (title, keys, run, _), width in self._displayed():
+            yield DiscoveryHit(_line(Content(title), keys, width), run, text=title)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries that match, with their match highlighted."""
+        """Yield the commands that match, with their match highlighted."""
         matcher = self.matcher(query)
-        for entry, width in self._displayed():
-            if (score := matcher.match(entry.title)) > 0:
-                title = matcher.highlight(entry.title)
-                yield Hit(score, _line(title, entry.keys, width), entry.run, text=entry.title)
+        for (title, keys, run, _), width in self._displayed():
+            if (score := matcher.match(title)) > 0:
+                yield Hit(score, _line(matcher.highlight(title), keys, width), run, text=title)
 
 
 def _line(title: Content, keys: str, width: int) -> Content:
@@ -85,15 +74,11 @@ def binding_group(node: object) -> str:
     return str(getattr(node, "GROUP", ""))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Shows the description of a screen and the keys that work now."""
 
     DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen > VerticalScroll {
-        width: 72; max-width: 96%; height: auto; max-height: 90%;
-        padding: 1 2; background: $surface; border-left: outer $primary; scrollbar-size-vertical: 1;
-    }
+    HelpScreen > VerticalScroll { width: 72; }
     HelpScreen.wide > VerticalScroll { width: 112; }
     HelpScreen .about { margin-bottom: 1; }
     HelpScreen Horizontal { height: auto; }
@@ -172,8 +157,7 @@ class CommandLine(ModalScreen[str]):
     DEFAULT_CSS = """
     CommandLine { align: left bottom; background: transparent; }
     CommandLine > Vertical { height: auto; background: $surface; }
-    CommandLine Input { border: none; height: 1; padding: 0 1; background: $surface; }
-    CommandLine Input:focus { border: none; }
+    CommandLine Input { height: 1; padding: 0 1; background: $surface; }
     CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 12; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -194,12 +178,8 @@ class CommandLine(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(id="known")
-            yield Input(
-                self._text,
-                placeholder=":",
-                suggester=Completion(lambda value: complete(value, self._commands)),
-                select_on_focus=False,
-            )
+            suggester = Completion(lambda value: complete(value, self._commands))
+            yield Input(self._text, placeholder=":", suggester=suggester, select_on_focus=False)
 
     def on_mount(self) -> None:
         self._show(self._text)
@@ -228,10 +208,9 @@ class CommandLine(ModalScreen[str]):
         if blank and exact is not None:
             matching = [exact]
         width = max((len(command.usage) for command in matching), default=0)
+        markup = "[$primary]$usage[/]  $summary"
         lines = [
-            Content.from_markup(
-                "[$primary]$usage[/]  $summary", usage=command.usage.ljust(width), summary=command.summary
-            )
+            Content.from_markup(markup, usage=command.usage.ljust(width), summary=command.summary)
             for command in matching
         ]
         if blank and exact is not None:

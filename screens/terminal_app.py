@@ -202,6 +202,7 @@ class TerminalApp(App[Result]):
     TerminalApp {
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
         & .-covered FooterKey { visibility: hidden; }
+        & Input, & OptionList, & TextArea { border: none !important; }
         &.-colors-256 VirtualList > .rows--cursor { background: $panel; }
         &.-colors-256 VirtualList > .rows--cell { background: #005f87; }
         &.-colors-256.-light-mode VirtualList > .rows--cell { background: #afd7ff; }
@@ -333,19 +334,7 @@ _SIGNS = {
     **dict.fromkeys("↓▼▾⏷", "v"),
     **dict.fromkeys("‘’", "'"),
     **dict.fromkeys("“”„", '"'),
-    "…": "~",
-    "·": ".",
-    "×": "x",
-    "≠": "#",
-    "✓": "+",
-    "✗": "x",
-    "⏎": ">",
-    "↵": ">",
-    "␣": "_",
-    "⟳": "@",
-    "⚷": "$",
-    "⚠": "!",
-    "\u00a0": " ",
+    **dict(zip("…·×≠✓✗⏎↵␣⟳⚷⚠\u00a0", "~.x#+x>>_@$! ", strict=True)),
 }
 
 

@@ -49,11 +49,8 @@ class Canvas(ScrollView, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "canvas--line",
-        "canvas--label",
-        "canvas--selected",
-        "canvas--dimmed",
-    }
+        "canvas--line", "canvas--label", "canvas--selected", "canvas--dimmed",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),
         Binding("l,right", "move('right')", "Right", show=False, id="board.right"),
@@ -271,9 +268,8 @@ class Canvas(ScrollView, can_focus=True):
             for key, box in diagram.layout.boxes.items()
             if box.y < y < box.y + box.height - 1
         }
-        rubber = {
-            x for x, at in self._rubber_band() if at == y and (x not in row or row[x].hit.kind == "edge")
-        }
+        free = (x for x, at in self._rubber_band() if at == y)
+        rubber = {x for x in free if x not in row or row[x].hit.kind == "edge"}
         pieces: list[tuple[str, str]] = []
         end = 0
         for x in sorted({*row, *rubber}):

@@ -13,6 +13,8 @@ from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size
 
 Line = tuple[Piece, ...]
+Labeled = tuple[str, Sequence[Line | str]]
+"""A label and its lines."""
 CARD_LINES, TALL_CARD_LINES = 3, 4
 """Lines per resource card; a tall one shows the requests of the last minute."""
 NARROW, NARROW_DOOR = 22, 18
@@ -72,9 +74,7 @@ def sparkline(history: Sequence[int], cells: int) -> Line:
     ends = range(len(history), 0, -share)[:cells]
     sums = [sum(history[max(end - share, 0) : end]) for end in reversed(ends)]
     peak, highest = max(sums, default=0) or 1, len(_LEVELS) - 1
-    bars: list[Piece] = [
-        (_LEVELS[-(-count * highest // peak)], "teal" if count else "faint") for count in sums
-    ]
+    bars: list[Piece] = [(_LEVELS[-(-n * highest // peak)], "teal" if n else "faint") for n in sums]
     return ((_LEVELS[0] * (cells - len(bars)), "faint"), *bars)
 
 
@@ -181,11 +181,8 @@ _KEY = 11
 MIN_HINT_GAP = 3
 """Minimum blank cells before a hint."""
 _STAGES: dict[Stage, str] = {
-    "waiting": "waiting for its build",
-    "building": "building",
-    "ready": "ready",
-    "failed": "build failed",
-}
+    "waiting": "waiting for its build", "building": "building", "ready": "ready", "failed": "build failed",
+}  # fmt: skip
 
 
 _QUOTAS = {
@@ -222,40 +219,28 @@ def service_limits(status: ProjectStatus) -> list[str]:
     return lines
 
 
-def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
-    return _table(
-        room,
-        ("requests", [f"to {fallback.source}, without a mount and a file"]),
-        ("answered by", [((fallback.target, "bold"),)]),
-        ("", [((f"a line of [resource.{fallback.source}] in svc.toml", "dim"),)]),
-    )
-
-
 def resource_details(
     resource: BoardResource,
     health: Health,
     mounts: Iterable[BoardMount],
     addresses: Sequence[str],
     service: Sequence[str],
-    room: int,
-) -> list[Line]:
+) -> Sequence[Labeled]:
     """Return the details of a resource; `addresses` are the routes at which it is mounted.
 
     `service` has the lines of `service_limits`.
     """
     error = health.failure
-    return _table(
-        room,
+    states = ((each, sanitize(domain_state(each)[1])) for each in health.domains)
+    domains: list[Line] = [(*_domain(each), (f"  {state}", "dim")) for each, state in states]
+    return (
         ("state", [((_stage_line(health), health_tone(health)),)]),
         ("", [((line, "bad"),) for line in error["message"].splitlines()]),
         ("", error["output"].splitlines()),
         ("", [(("e opens the first error in your editor", "dim"),)] if error["file"] else []),
         ("", error["hint"].splitlines()),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
-        (
-            "domains",
-            [(*_domain(each), (f"  {sanitize(domain_state(each)[1])}", "dim")) for each in health.domains],
-        ),
+        ("domains", domains),
         ("", [(("Y copies the DNS records to set", "dim"),)] if lacking_domains(health) else []),
         ("mounted at", addresses),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
@@ -303,38 +288,21 @@ def door_tab(name: str) -> DoorTab:
     return next((tab for tab in get_args(DoorTab) if tab == name), "logs")
 
 
-def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
+def door_details(name: str, door: BoardDoor) -> Sequence[Labeled]:
     """Return the details of a Door: what it is for, its size and its users."""
     calls = sorted(door.users.items(), key=lambda user: -user[1])
     width = max((len(user) for user, _ in calls), default=0)
+    users: list[Line] = [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
     contents = "" if door.count is None else f"{door.count:,}"
     contents += "" if door.bytes is None else f", {size(door.bytes)}"
     contents += "" if door.log_bytes is None else f", history {size(door.log_bytes)}"
-    return _table(
-        room,
+    return (
         ("Door", [door.purpose]),
         ("address", [f"in the variable {door.variables[0]}"]),
         (f"{door.unit}s", [contents] if contents else []),
         ("records", [format_frequency(door.records, "")] if door.records is not None else []),
-        (
-            "called by",
-            [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
-            or [(("no resource since the start", "dim"),)],
-        ),
+        ("called by", users or [(("no resource since the start", "dim"),)]),
         ("", [((f"enter opens {door_tab(name).capitalize()}", "dim"),)]),
-    )
-
-
-def mount_details(mount: BoardMount, per_second: float, room: int) -> list[Line]:
-    """Return the details of a mount."""
-    paths = f"the path {mount.pattern}"
-    if mount.pattern.endswith("/*"):
-        paths = f"{mount.pattern[:-2] or '/'} and all paths below it"
-    return _table(
-        room,
-        ("requests", [f"to {mount.source}, for {paths}"]),
-        ("answered by", [((mount.target, "bold"),)]),
-        ("last minute", [format_rate(per_second)]),
     )
 
 
@@ -357,8 +325,8 @@ def with_hint(line: Line, hint: str, width: int) -> Line:
     return (*line, (" " * gap, ""), (hint, "dim")) if gap >= MIN_HINT_GAP else line
 
 
-def _table(room: int, *rows: tuple[str, Sequence[Line | str]]) -> list[Line]:
-    """Return labeled lines; values longer than `room` are wrapped."""
+def table(rows: Iterable[Labeled], room: int) -> list[Line]:
+    """Return lines with their labels; values longer than `room` are wrapped."""
     lines: list[Line] = []
     for key, values in rows:
         texts: Iterable[Line] = (((each, ""),) if isinstance(each, str) else each for each in values)
@@ -403,10 +371,8 @@ def fleet_details(fleet: ObservedFleet, room: int) -> tuple[str, list[Line]]:
         widths.pop()
     lines: list[Line] = []
     for row in rows:
-        padded = (
-            (*cell, (" " * (width - _width(cell) + _FLEET_GAP), ""))
-            for cell, width in zip(row, widths, strict=False)
-        )
+        pairs = zip(row, widths, strict=False)
+        padded = ((*cell, (" " * (width - _width(cell) + _FLEET_GAP), "")) for cell, width in pairs)
         lines.append(tuple(chain.from_iterable(padded)))
     note: Line = (("quorum yes", "good"), ("  most keepers answer: writes are stored", "dim"))
     if not fleet.serving:

@@ -13,13 +13,7 @@ from textual.widgets import Input, Static
 
 from screens.board.canvas import DetailsPanel
 from screens.board.cards import Line, error_lines
-from screens.board.deployment import (
-    BoardDeployer,
-    DeployLog,
-    Document,
-    difference_lines,
-    live_addresses,
-)
+from screens.board.deployment import BoardDeployer, DeployLog, Document, difference_lines, live_addresses
 from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import to_content
@@ -144,8 +138,7 @@ class DeployScreen(ConsoleScreen):
     @work(group="browse")
     async def action_browse(self) -> None:
         if address := self._address:
-            with self.shown_errors():
-                await open_in_browser(self.app, address)
+            await open_in_browser(self.app, address)
 
     @property
     def _address(self) -> str:
@@ -181,13 +174,9 @@ class DeployScreen(ConsoleScreen):
 
 
 COLUMNS = (
-    ListColumn("", 1),
-    ListColumn("deployment", 23),
-    ListColumn("when", 19),
-    ListColumn("by", 10),
-    ListColumn("commit", 13),
-    ListColumn("message", 12, grow=True),
-)
+    ListColumn("", 1), ListColumn("deployment", 23), ListColumn("when", 19), ListColumn("by", 10),
+    ListColumn("commit", 13), ListColumn("message", 12, grow=True),
+)  # fmt: skip
 NARROW = tuple(column for column in COLUMNS if column.title not in ("when", "commit"))
 """Columns for narrow screens. The id of a deployment contains its time."""
 WIDE = 100
@@ -348,8 +337,6 @@ class HistoryScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "log_in":
-            return self._login_required
-        return action != "roll_back" or (
-            self._plan is not None and not self.query_one(DetailsPanel).prompting
-        )
+        if action == "roll_back":
+            return self._plan is not None and not self.query_one(DetailsPanel).prompting
+        return action != "log_in" or self._login_required

@@ -111,9 +111,7 @@ class DeployLog:
                 tone = "accent"
             head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_STEP_CELLS}}", tone))
             none: Line = (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
-            texts: list[Line] = [
-                ((sanitize(event.text), "dim" if event.transient else ""),) for event in events
-            ]
+            texts: list[Line] = [((sanitize(each.text), "dim" if each.transient else ""),) for each in events]
             for text in texts or [none]:
                 lines.append((*head, *text))
                 head = ((" " * (_STEP_CELLS + 2), ""),)

@@ -59,7 +59,7 @@ def build_diagram(
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
     drawn_mounts = {
-        edge_key(drawn.mount): drawn
+        f"{drawn.mount.source} {drawn.mount.pattern} {drawn.mount.target}": drawn
         for drawn in mounts_to_draw(manifest.mounts, edits)
         if {drawn.mount.source, drawn.mount.target} <= manifest.resources.keys()  # An edit may name others.
     }
@@ -93,10 +93,8 @@ def build_diagram(
     def graph_of(widths: tuple[int, int, int], lines: int = CARD_LINES) -> Graph:
         width, door_width, padding = widths
         card, door = (width + 2 * padding, lines), (door_width + 2 * padding, _DOOR_LINES)
-        nodes = (
-            Node(key, column, *(door if column is BoardColumn.DOORS else card))
-            for key, column in columns.items()
-        )
+        sizes = dict.fromkeys(BoardColumn, card) | {BoardColumn.DOORS: door}
+        nodes = (Node(key, column, *sizes[column]) for key, column in columns.items())
         return Graph(tuple(nodes), tuple(edges))
 
     for widths in WIDTHS:
@@ -112,10 +110,6 @@ def build_diagram(
                     break
             break
     return Diagram(graph, graph_layout, drawn_mounts, fallbacks, uses, padding=widths[2])
-
-
-def edge_key(mount: BoardMount) -> str:
-    return f"{mount.source} {mount.pattern} {mount.target}"
 
 
 def door_key(door: str) -> str:
@@ -171,9 +165,8 @@ def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
         edges = _reading_order(anchors, anchors)
     if at in edges:
         return edges[(edges.index(at) + by) % len(edges)]
-    own = {
-        edge.key for edge in diagram.graph.edges if at is not None and at.key in (edge.source, edge.target)
-    }
+    near = at.key if at is not None else ""
+    own = {edge.key for edge in diagram.graph.edges if near in (edge.source, edge.target)}
     return next((hit for hit in edges[::by] if hit.key in own), edges[::by][0] if edges else at)
 
 

@@ -164,15 +164,6 @@ class Gap:
     width: int
 
 
-def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
-    neighbors: dict[str, list[str]] = {}
-    for edge in edges:
-        if edge.trunk != "target":
-            neighbors.setdefault(edge.source, []).append(edge.target)
-            neighbors.setdefault(edge.target, []).append(edge.source)
-    return neighbors
-
-
 def _order_nodes(graph: Graph, neighbors: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
     present = sorted({node.column for node in graph.nodes})
@@ -195,11 +186,8 @@ def _link(edge: Edge, column_of: Mapping[str, int]) -> Link:
     source, target = column_of[edge.source], column_of[edge.target]
     source_side = Side.RIGHT if source <= target else Side.LEFT
     target_side = Side.LEFT if source < target else Side.RIGHT
-    return Link(
-        edge,
-        End(edge.source, source_side, source + source_side.value),
-        End(edge.target, target_side, target + target_side.value),
-    )
+    begin = End(edge.source, source_side, source + source_side.value)
+    return Link(edge, begin, End(edge.target, target_side, target + target_side.value))
 
 
 def _assign_rows(
@@ -259,9 +247,8 @@ def _assign_ports(links: Sequence[Link], rows: Mapping[str, Rows]) -> dict[Owned
     """
     ports: dict[OwnedEnd, int] = {}
     used: set[tuple[int, int]] = set()
-    for link in sorted(
-        links, key=lambda link: abs(rows[link.source.node].middle - rows[link.target.node].middle)
-    ):
+    by_slope = sorted(links, key=lambda it: abs(rows[it.source.node].middle - rows[it.target.node].middle))
+    for link in by_slope:
         facing = link.source.gap == link.target.gap and link.source.side is not link.target.side
         if facing and not any(end in ports for end in link.ends):
             source, target = rows[link.source.node], rows[link.target.node]
@@ -296,9 +283,8 @@ def _divide_gaps(links: Sequence[Link], segments: Iterable[VerticalSegment], cou
     for gap, by_track in enumerate(by_gap):
         ends = [(link.target.side, len(link.label)) for link in links if link.target.gap == gap]
         left_margin = max((_IN + label for side, label in ends if side is Side.RIGHT), default=_OUT)
-        right_margin = max(
-            (_IN + label + bool(label) for side, label in ends if side is Side.LEFT), default=_IN
-        )
+        labels = [label for side, label in ends if side is Side.LEFT]
+        right_margin = max((_IN + label + bool(label) for label in labels), default=_IN)
         order = sorted(by_track, key=lambda name: _rank(by_track[name], sides[name]))
         tracks = {name: left_margin + _STEP * index for index, name in enumerate(order)}
         tracks_end = left_margin + (_STEP * len(order) - 1 if order else 0)
@@ -453,7 +439,11 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
 
     `spread` is added to the distance of columns, `row_gap` (an even number) to the distance of nodes.
     """
-    neighbors = _neighbors(graph.edges)
+    neighbors: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        if edge.trunk != "target":
+            neighbors.setdefault(edge.source, []).append(edge.target)
+            neighbors.setdefault(edge.target, []).append(edge.source)
     columns = _order_nodes(graph, neighbors)
     column_of = {key: index for index, column in enumerate(columns) for key in column}
     links = [_link(edge, column_of) for edge in graph.edges]
@@ -473,7 +463,16 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
             turns = source.side is target.side
             parts.append(VerticalSegment(link.track(source), source.gap, begin, end, turns))
     gaps = _divide_gaps(links, [*chain.from_iterable(segments.values())], len(columns))
-    boxes, gap_at = _horizontal(graph, columns, rows, gaps, spread)
+    widths = {node.key: node.width + 2 for node in graph.nodes}
+    boxes: dict[str, Box] = {}
+    gap_at: list[int] = []
+    x = 0
+    for column, gap in zip(columns, gaps, strict=True):  # The boxes of a column have the same width.
+        width = max(widths[key] for key in column)
+        for key in column:
+            boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
+        gap_at.append(x + width)
+        x += width + gap.width + spread
     routes = {}
     for link in links:
         begin, end = (ports[owned] for owned in link.ends)
@@ -490,23 +489,6 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
     width = max((x for x, _ in cells), default=-1) + 1
     height = max((y for _, y in cells), default=-1) + 1
     return GraphLayout(width, height, boxes, routes, cells)
-
-
-def _horizontal(
-    graph: Graph, columns: Sequence[Sequence[str]], rows: Mapping[str, Rows], gaps: Sequence[Gap], spread: int
-) -> tuple[dict[str, Box], list[int]]:
-    """Return the box of each node and the first cell of each gap; boxes of a column have the same width."""
-    widths = {node.key: node.width + 2 for node in graph.nodes}
-    boxes: dict[str, Box] = {}
-    gap_at = []
-    x = 0
-    for column, gap in zip(columns, gaps, strict=True):
-        width = max(widths[key] for key in column)
-        for key in column:
-            boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
-        gap_at.append(x + width)
-        x += width + gap.width + spread
-    return boxes, gap_at
 
 
 def _border(boxes: Mapping[str, Box], end: End) -> int:

@@ -6,6 +6,7 @@ Does not import Textual.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -55,21 +56,28 @@ def request_lines(records: Sequence[Mapping[str, Any]], room: int) -> list[Line]
     ]
 
 
-def beside(left: Sequence[Line], right: Sequence[Line], room: int) -> list[Line]:
-    """Return two texts side by side, the left one in `room` cells."""
-    column = PlacedColumn(0, room, False)
-    return [
-        (*fit_cell(tuple(first), column), (" " * GAP, ""), *second)
-        for first, second in zip_longest(left, right, fillvalue=())
-    ]
-
-
 _READ_ONLY = "You can view this live version. Changing its mounts requires the role deployer."
 _ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml"
 RECENT_SECONDS = 4
 """Age of requests that may not have been fetched yet."""
 _ARROW: Piece = (" → ", "dim")
 _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A node or an edge as the Board describes it: status line, title and details, and its URL.
+
+    `requested` is the resource whose requests belong to it: itself, the target or user of an edge. `door` is
+    the Door of a node or of a use.
+    """
+
+    summary: Line = ()
+    title: str = ""
+    details: Sequence[cards.Labeled] = ()
+    requested: str | None = None
+    door: str | None = None
+    address: str | None = None
 
 
 class BoardModel:
@@ -97,8 +105,7 @@ class BoardModel:
 
     async def fetch_requests(self, client: ProjectClient, hit: Hit | None, count: int) -> bool:
         """Fetch the last requests of an item; return whether there are new ones. Raises `SvcError`."""
-        name = self.requested(hit)
-        if name is None:
+        if (name := self.item(hit).requested) is None:
             return False
         history, now = self.health(name).history, time.monotonic()
         missed = int(now - self._requests_at) + RECENT_SECONDS
@@ -151,89 +158,102 @@ class BoardModel:
     def resource(self, hit: Hit | None) -> str | None:
         return hit.key if hit is not None and hit.key in self.manifest.resources else None
 
-    def _item(self, hit: Hit | None) -> DrawnMount | BoardMount | Use | BoardResource | str | None:
-        """Return a mount, a fallback with its label as pattern, a use, a resource, or the name of a Door."""
-        if hit is None:
-            return None
-        kinds: tuple[Mapping[str, DrawnMount | BoardMount | Use | BoardResource], ...]
-        kinds = self.diagram.mounts, self.diagram.fallbacks, self.diagram.uses, self.manifest.resources
-        return next((items[hit.key] for items in kinds if hit.key in items), door_of(hit.key))
-
-    def requested(self, hit: Hit | None) -> str | None:
-        """Return the resource whose requests belong to an item: itself, the target or user of an edge."""
-        match self._item(hit):
-            case DrawnMount(BoardMount(target=name)) | BoardMount(target=name):
-                return name
-            case Use(name) | BoardResource(name=name):
-                return name
-        return None
-
-    def door_name(self, hit: Hit | None) -> str | None:
-        """Return the name of the Door of a node, or of the Door use of an edge."""
-        match self._item(hit):
-            case Use(door=name) | str(name):
-                return name
-        return None
-
     def health(self, name: str) -> Health:
         return self.status.resources.get(name, Health())
 
     def _door(self, name: str) -> BoardDoor:
         return self.status.doors.get(name, BoardDoor())
 
-    def address(self, hit: Hit | None) -> str | None:
-        """Return the URL of an item. A private resource has the URL of its first mount."""
-        match self._item(hit):
-            case DrawnMount(mount):
-                return self._mount_address(mount)
-            case BoardMount(source):
-                return self.health(source).address
-            case BoardResource(name=name):
-                mounts = (each for each in self.manifest.mounts if each.target == name)
-                addresses = [self.health(name).address, *map(self._mount_address, mounts)]
-                return next(filter(None, addresses), None)
-        return self.status.address
-
     def _mount_address(self, mount: BoardMount) -> str | None:
         address = self.health(mount.source).address
         return address.rstrip("/") + mount.pattern.removesuffix("*") if address else None
 
-    # Text
+    def item(self, hit: Hit | None) -> Item:
+        """Return what the Board says about a node or an edge, or about the project."""
+        diagram = self.diagram
+        for items in (diagram.mounts, diagram.fallbacks, diagram.uses, self.manifest.resources):
+            if hit is not None and hit.key in items:
+                return self._item(items[hit.key])
+        door = door_of(hit.key) if hit is not None else None
+        return Item(address=self.status.address) if door is None else self._item(door)
 
-    def summary(self, hit: Hit | None) -> Line:
-        """Return the status line of an item."""
-        match self._item(hit):
-            case DrawnMount(mount, mark):
-                rate = cards.format_rate(self._mount_rate(mount))
+    def _item(self, item: DrawnMount | BoardMount | Use | BoardResource | str) -> Item:
+        """Return what the Board says about a mount, a fallback, a use, a resource, or the Door of a name."""
+        match item:
+            case DrawnMount(BoardMount(source, pattern, target) as mount, mark):
+                rate = cards.format_rate(self.status.mounts.get((source, pattern), 0.0))
                 state: Piece = (f"   {mark}, not saved yet", "accent") if mark else (f"   {rate}", "")
-                pattern: Piece = (mount.pattern, "accent")
-                return (mount.source, "bold"), pattern, _ARROW, (mount.target, "bold"), state
+                paths = f"the path {pattern}"
+                if pattern.endswith("/*"):
+                    paths = f"{pattern[:-2] or '/'} and all paths below it"
+                return Item(
+                    summary=((source, "bold"), (pattern, "accent"), _ARROW, (target, "bold"), state),
+                    title=f"{source}{pattern}",
+                    details=(
+                        ("requests", [f"to {source}, for {paths}"]),
+                        ("answered by", [((target, "bold"),)]),
+                        ("last minute", [rate]),
+                    ),
+                    requested=target,
+                    address=self._mount_address(mount),
+                )
             case BoardMount(source, _, target):
-                return (source, "bold"), _ARROW, (target, "bold"), ("  as fallback", "dim")
+                return Item(
+                    summary=((source, "bold"), _ARROW, (target, "bold"), ("  as fallback", "dim")),
+                    title=f"{source} → {target}",
+                    details=(
+                        ("requests", [f"to {source}, without a mount and a file"]),
+                        ("answered by", [((target, "bold"),)]),
+                        ("", [((f"a line of [resource.{source}] in svc.toml", "dim"),)]),
+                    ),
+                    requested=target,
+                    address=self.health(source).address,
+                )
             case BoardResource(name=name) as resource:
-                return cards.resource_summary(resource, self.health(name))
+                health, mounts = self.health(name), self.manifest.mounts
+                outgoing = [mount for mount in mounts if mount.source == name]
+                incoming = [mount for mount in mounts if mount.target == name]
+                routes = [f"{mount.source}:{mount.pattern}" for mount in incoming]
+                others = self.manifest.resources.values()
+                routes += [f"{other.name} as fallback" for other in others if other.fallback == name]
+                limits = cards.service_limits(self.status)
+                return Item(
+                    summary=cards.resource_summary(resource, health),
+                    title=f"{name}  {resource.lane}",
+                    details=cards.resource_details(resource, health, outgoing, routes, limits),
+                    requested=name,
+                    # A private resource has the URL of its first mount.
+                    address=health.address or next(filter(None, map(self._mount_address, incoming)), None),
+                )
             case Use(name, door):
                 calls = self._door(door).users.get(name, 0)
                 times = "once" if calls == 1 else f"{calls:,} times"
-                return (name, "bold"), _ARROW, (door, "bold"), (f"   called {times} since the start", "")
-            case str(door):
-                purpose = self._door(door).purpose
-                return (door, "bold"), (f"  Door, an API for your code: {purpose}", "dim")
-        return ()
+                since: Piece = (f"   called {times} since the start", "")
+                summary: Line = ((name, "bold"), _ARROW, (door, "bold"), since)
+                return replace(self._item(door), summary=summary, title=f"{name} → {door}", requested=name)
+            case door:
+                about = f"  Door, an API for your code: {self._door(door).purpose}"
+                return Item(
+                    summary=((door, "bold"), (about, "dim")),
+                    title=f"{door}  Door",
+                    details=cards.door_details(door, self._door(door)),
+                    door=door,
+                    address=self.status.address,
+                )
+
+    # Text
 
     def details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
         """Return title and text of an item with its last requests, or None without an item."""
-        name = self.requested(hit)
-        left = width
-        is_wide = width >= 2 * REQUEST_CELLS + GAP
-        if name is not None and is_wide and self.health(name).state != "failed":
-            left = width // 2 - GAP
-        if (content := self._details(hit, left)) is None or name is None:
-            return content
-        title, lines = content
-        if left < width:
-            return title, beside(lines, self._activity(name, width - left - GAP), left)
-        return title, [*lines, (), *self._activity(name, width)]
+        item = self.item(hit)
+        if not item.title or (name := item.requested) is None:
+            return (item.title, cards.table(item.details, width)) if item.title else None
+        if width < 2 * REQUEST_CELLS + GAP or self.health(name).state == "failed":
+            return item.title, [*cards.table(item.details, width), (), *self._activity(name, width)]
+        left = PlacedColumn(0, width // 2 - GAP, False)
+        activity = self._activity(name, width - left.width - GAP)
+        pairs = zip_longest(cards.table(item.details, left.width), activity, fillvalue=())
+        return item.title, [(*fit_cell(tuple(one), left), (" " * GAP, ""), *other) for one, other in pairs]
 
     def _activity(self, name: str, room: int) -> list[Line]:
         """Return the request rate of a resource in the last minute, and its last requests."""
@@ -243,34 +263,6 @@ class BoardModel:
         requests = self._requests[1] if self._requests[0] == name else None
         lines: list[Line] = [((label, "dim"), *bars), ()]
         return lines if requests is None else [*lines, *request_lines(requests, room)]
-
-    def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
-        match self._item(hit):
-            case DrawnMount(mount):
-                lines = cards.mount_details(mount, self._mount_rate(mount), width)
-                return f"{mount.source}{mount.pattern}", lines
-            case BoardMount() as fallback:
-                return f"{fallback.source} → {fallback.target}", cards.fallback_details(fallback, width)
-            case Use(name, door):
-                return f"{name} → {door}", cards.door_details(door, self._door(door), width)
-            case str(door):
-                return f"{door}  Door", cards.door_details(door, self._door(door), width)
-            case BoardResource() as resource:
-                return f"{resource.name}  {resource.lane}", self._resource_details(resource, width)
-        return None
-
-    def _resource_details(self, resource: BoardResource, width: int) -> list[Line]:
-        name, mounts = resource.name, self.manifest.mounts
-        outgoing = [mount for mount in mounts if mount.source == name]
-        routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
-        routes += [
-            f"{other} as fallback" for other, each in self.manifest.resources.items() if each.fallback == name
-        ]
-        limits = cards.service_limits(self.status)
-        return cards.resource_details(resource, self.health(name), outgoing, routes, limits, width)
-
-    def _mount_rate(self, mount: BoardMount) -> float:
-        return self.status.mounts.get((mount.source, mount.pattern), 0.0)
 
     def cards(self) -> Mapping[str, tuple[Line, ...]]:
         """Return the text of each node of the diagram."""

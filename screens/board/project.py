@@ -61,14 +61,12 @@ class Manifest:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
         """Parse the response of `GET /manifest`."""
-        resources = {
-            resource["name"]: BoardResource(**_members(BoardResource, resource))
-            for resource in document["resources"]
-        }
+        found = document["resources"]
+        resources = {each["name"]: BoardResource(**_members(BoardResource, each)) for each in found}
         mounts = tuple(
-            BoardMount(resource["name"], mount["pattern"], mount["target"])
-            for resource in document["resources"]
-            for mount in resource["mounts"]
+            BoardMount(each["name"], mount["pattern"], mount["target"])
+            for each in found
+            for mount in each["mounts"]
         )
         digest = (document["digest"] or "") if document["editable"] else ""
         return cls(resources, mounts, digest, _error_text(document["error"]))
@@ -150,13 +148,10 @@ class ProjectStatus:
         """Parse the response of `GET /state`."""
         resources = {each["name"]: Health(**_members(Health, each)) for each in document["resources"]}
         mounts = {(mount["resource"], mount["pattern"]): mount["requests"] for mount in document["mounts"]}
-        doors = {
-            door["name"]: BoardDoor(
-                **_members(BoardDoor, door)
-                | {"users": {user["resource"]: user["calls"] for user in door["users"]}}
-            )
-            for door in document["doors"]
-        }
+        doors: dict[str, BoardDoor] = {}
+        for door in document["doors"]:
+            users = {user["resource"]: user["calls"] for user in door["users"]}
+            doors[door["name"]] = BoardDoor(**_members(BoardDoor, door) | {"users": users})
         memory, quota = document.get("memory"), document.get("quota") or {}
         return cls(
             resources=resources,

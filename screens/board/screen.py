@@ -14,22 +14,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from screens.board import project
 from screens.board.canvas import Canvas, DetailsPanel, FleetLine
 from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.diagram import door_of
 from screens.board.layout import Hit
-from screens.board.model import BoardModel
-from screens.board.project import (
-    BoardMount,
-    DrawnMount,
-    MountDraft,
-    MountEdit,
-    apply_edits,
-    default_pattern,
-    target_problems,
-)
+from screens.board.model import BoardModel, Item
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
@@ -100,10 +92,10 @@ class BoardScreen(ConsoleScreen):
         self._deployer = deployer
         self._deployed = client.info.kind == "service"
         self._model = BoardModel()
-        self._draft = MountDraft(client, lambda: self._model.manifest.mounts)
+        self._draft = project.MountDraft(client, lambda: self._model.manifest.mounts)
         self._problems: dict[str, str] = {}
         """Why the edge cannot lead to resources, by their names."""
-        self._prompt: tuple[BoardMount | None, BoardMount] | None = None
+        self._prompt: tuple[project.BoardMount | None, project.BoardMount] | None = None
         """The mount whose pattern is being edited, before (None: a new one) and after."""
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
@@ -172,11 +164,7 @@ class BoardScreen(ConsoleScreen):
 
     def _poll(self) -> None:
         if self.client.state == "live" and not is_working(self, "poll"):
-            self._load_in_worker()
-
-    @work(group="poll")
-    async def _load_in_worker(self) -> None:
-        await self._load()
+            self._load()
 
     def on_fleet_line_updated(self) -> None:
         if self._nodes_open:
@@ -194,6 +182,7 @@ class BoardScreen(ConsoleScreen):
         self._nodes_open = not self._nodes_open
         self._show_edit()
 
+    @work(group="poll")
     async def _load(self) -> None:
         """Fetch manifest and status, and draw them."""
         try:
@@ -250,7 +239,7 @@ class BoardScreen(ConsoleScreen):
             self.refresh_bindings()
 
     @property
-    def _mount(self) -> DrawnMount | None:
+    def _mount(self) -> project.DrawnMount | None:
         """The selected mount, unless an unsaved edit removes it."""
         mount = self._model.mount(self.canvas.selected)
         return None if mount is None or mount.mark == "removed" else mount
@@ -260,9 +249,8 @@ class BoardScreen(ConsoleScreen):
         return self._model.resource(self.canvas.selected)
 
     @property
-    def _door(self) -> str | None:
-        """The name of the selected Door, or of the Door of the selected use."""
-        return self._model.door_name(self.canvas.selected)
+    def _item(self) -> Item:
+        return self._model.item(self.canvas.selected)
 
     @property
     def _source(self) -> tuple[str, int] | None:
@@ -288,7 +276,7 @@ class BoardScreen(ConsoleScreen):
         status = self.query_one("#status", Static)
         line = self._edit_line()
         if not line:
-            line = self._model.summary(self.canvas.selected)
+            line = self._item.summary
             if self._is_new:
                 hint = EDIT_HINT * self._model.manifest.editable + KEYS_HINT
                 line = with_hint(line, hint, status.content_size.width)
@@ -298,7 +286,7 @@ class BoardScreen(ConsoleScreen):
         self.action_open()
 
     def action_open(self) -> None:
-        if (door := self._door) is not None:
+        if (door := self._item.door) is not None:
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
@@ -354,12 +342,11 @@ class BoardScreen(ConsoleScreen):
 
     @work(group="browse")
     async def action_browse(self) -> None:
-        if address := self._model.address(self.canvas.selected):
-            with self.shown_errors():
-                await open_in_browser(self.app, address)
+        if address := self._item.address:
+            await open_in_browser(self.app, address)
 
     def action_copy(self) -> None:
-        if address := self._model.address(self.canvas.selected):
+        if address := self._item.address:
             self.app.copy_to_clipboard(address)
             self.notify(f"copied {address}", timeout=3, markup=False)
 
@@ -372,15 +359,14 @@ class BoardScreen(ConsoleScreen):
     @work(group="records", exclusive=True)
     async def action_copy_records(self) -> None:
         """Check the domains that lack DNS records, and copy these."""
-        with self.shown_errors():
-            names, lines = self._lacking, list[str]()
-            for name in names:
-                check = await self.client.call("POST", f"/domains/{name}/check")
-                alias, *addresses = map(record_line, check["records"])
-                # DNS forbids a CNAME for a name without a subdomain.
-                lines += addresses if addresses and name.count(".") == 1 else [alias]
-            self.app.copy_to_clipboard("\n".join(lines))
-            self.notify(f"copied the DNS records of {', '.join(names)}", timeout=3, markup=False)
+        names, lines = self._lacking, list[str]()
+        for name in names:
+            check = await self.client.call("POST", f"/domains/{name}/check")
+            alias, *addresses = map(record_line, check["records"])
+            # DNS forbids a CNAME for a name without a subdomain.
+            lines += addresses if addresses and name.count(".") == 1 else [alias]
+        self.app.copy_to_clipboard("\n".join(lines))
+        self.notify(f"copied the DNS records of {', '.join(names)}", timeout=3, markup=False)
 
     def action_edit_source(self) -> None:
         """Open the first build error in the user's editor, while the Console is suspended."""
@@ -420,7 +406,7 @@ class BoardScreen(ConsoleScreen):
         return {
             "connect": idle and editable and self._resource is not None,
             "join": self.canvas.source is not None,
-            "open": idle and (not self._details_shown or self._door is not None),
+            "open": idle and (not self._details_shown or self._item.door is not None),
             "edit_source": idle and self._source is not None,
             "pattern": idle and editable and on_mount,
             "remove": idle and editable and on_mount,
@@ -447,9 +433,9 @@ class BoardScreen(ConsoleScreen):
     def on_canvas_dragged(self, event: Canvas.Dragged) -> None:
         self._connect(event.source, dragged=True)
 
-    def _mounts(self) -> list[BoardMount]:
+    def _mounts(self) -> list[project.BoardMount]:
         """Return the mounts after the unsaved edits."""
-        return apply_edits(self._model.manifest.mounts, self._draft.edits)
+        return project.apply_edits(self._model.manifest.mounts, self._draft.edits)
 
     def _connect(self, source: str, *, dragged: bool = False) -> None:
         """Start drawing an edge. Aim at the likely target unless it is dragged with the mouse."""
@@ -458,7 +444,7 @@ class BoardScreen(ConsoleScreen):
             return
         self._close_details()
         mounts = self._mounts()
-        self._problems = target_problems(manifest, mounts, source)
+        self._problems = project.target_problems(manifest, mounts, source)
         valid = [name for name, problem in self._problems.items() if not problem]
         targets = {mount.target for mount in mounts if mount.source == source}
         likely = next((name for name in valid if name not in targets), next(iter(valid), None))
@@ -501,7 +487,8 @@ class BoardScreen(ConsoleScreen):
         if source is None or target is None or self._problem(target):
             return False
         self._stop_connecting()
-        self._ask(None, BoardMount(source, default_pattern(self._mounts(), source, target), target))
+        pattern = project.default_pattern(self._mounts(), source, target)
+        self._ask(None, project.BoardMount(source, pattern, target))
         return True
 
     def _stop_connecting(self) -> None:
@@ -513,7 +500,7 @@ class BoardScreen(ConsoleScreen):
         if (edge := self._mount) is not None:
             self._ask(edge.mount, edge.mount)
 
-    def _ask(self, before: BoardMount | None, after: BoardMount) -> None:
+    def _ask(self, before: project.BoardMount | None, after: project.BoardMount) -> None:
         """Ask for the pattern of `after`, which replaces `before`."""
         self._close_details()
         self._prompt = before, after
@@ -521,7 +508,7 @@ class BoardScreen(ConsoleScreen):
         self.panel.prompt(f"Mount {after.target} in {after.source} at", after.pattern)
         self._show_edit()
 
-    def _prompted(self, pattern: str) -> list[MountEdit]:
+    def _prompted(self, pattern: str) -> list[project.MountEdit]:
         """Return the edit that a typed pattern makes, or an empty list if it changes nothing."""
         if self._prompt is None:
             return []
@@ -564,7 +551,7 @@ class BoardScreen(ConsoleScreen):
             self._add([{"op": "remove", "resource": mount.source, "pattern": mount.pattern}])
 
     @work(group="edit")
-    async def _add(self, edits: Sequence[MountEdit]) -> None:
+    async def _add(self, edits: Sequence[project.MountEdit]) -> None:
         try:
             await self._draft.add(*edits)
         except SvcError as error:
@@ -578,7 +565,7 @@ class BoardScreen(ConsoleScreen):
         await self._draw()
         self._select_last(edits)
 
-    def _select_last(self, edits: Sequence[MountEdit]) -> None:
+    def _select_last(self, edits: Sequence[project.MountEdit]) -> None:
         """Select the edge of the last edit, or its source if the diagram does not have the edge."""
         for edit in edits[-1:]:
             self.canvas.select(Hit("node", edit["resource"]))
@@ -600,7 +587,7 @@ class BoardScreen(ConsoleScreen):
             if error.code == "conflict":
                 await self._draft.replan()
         self._show_draft()
-        await self._load()
+        await self._load().wait()
 
     def action_undo(self) -> None:
         self._restage(self._draft.undo)

@@ -150,13 +150,12 @@ def _text_lines(body: bytes) -> list[str]:
         text = body.decode()
     except UnicodeDecodeError:
         starts = range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
-        return [_hex_line(at, body[at : at + _PER_LINE]) for at in starts]
+        rows = ((at, body[at : at + _PER_LINE]) for at in starts)
+        return [
+            f"{at:06x}  {row.hex(' '):{3 * _PER_LINE - 1}}  {re.sub(r'[^ -~]', '.', row.decode('latin-1'))}"
+            for at, row in rows
+        ]
     return [sanitize(line) for line in pretty_json(text).splitlines()]
-
-
-def _hex_line(at: int, data: bytes) -> str:
-    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
-    return f"{at:06x}  {data.hex(' '):{3 * _PER_LINE - 1}}  {text}"
 
 
 def _field_lines(content_type: str, body: bytes) -> list[str]:
@@ -243,9 +242,8 @@ def _pair(left: str, right: str, room: int, tone: Tone, *, mark: bool) -> Iterat
 
 def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
     """Yield two texts side by side in columns of their own width."""
-    for number, (left_part, right_part) in enumerate(
-        zip_longest(*(wrap_lines([line], room) for line in (left, right)))
-    ):
+    parts = zip_longest(*(wrap_lines([line], room) for line in (left, right)))
+    for number, (left_part, right_part) in enumerate(parts):
         text, tone = (left_part or [("", "")])[0]
         sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
         yield [(set_cell_size(text, room), tone), sign, *(right_part or ())]
@@ -254,15 +252,10 @@ def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
 MAX_COLORED = 128 << 10
 """Maximum characters of a body that is colored."""
 _LEXERS = {
-    "application/javascript": "javascript",
-    "application/json": "json",
-    "application/xml": "xml",
-    "image/svg+xml": "xml",
-    "text/css": "css",
-    "text/html": "html",
-    "text/javascript": "javascript",
-    "text/xml": "xml",
-}
+    "application/javascript": "javascript", "text/javascript": "javascript", "application/json": "json",
+    "application/xml": "xml", "image/svg+xml": "xml", "text/xml": "xml",
+    "text/css": "css", "text/html": "html",
+}  # fmt: skip
 """Names of lexers of Pygments by content type."""
 _TONES: tuple[tuple[str, Tone], ...] = (
     ("Token.Comment", "dim"),
@@ -307,10 +300,8 @@ _SET_BY_CURL = frozenset({"host", "content-length", "connection", "transfer-enco
 def exchange_lines(recorded: Mapping[str, Any]) -> list[Line]:
     """Return the fields and bodies of a document of `/requests/<id>` of the control API."""
     request, response = recorded["request"], recorded["response"]
-    lines: list[Line] = [
-        [("request", "bold"), (f"  {request['method']} {sanitize(request['target'])}", "dim")]
-    ]
-    lines += _message(request)
+    about: Piece = (f"  {request['method']} {sanitize(request['target'])}", "dim")
+    lines: list[Line] = [[("request", "bold"), about], *_message(request)]
     if response is None:
         return [*lines, [], [("no response", "bad")]]
     lines += [[], [("response", "bold"), ("  ", ""), status(response["status"])]]

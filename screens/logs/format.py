@@ -18,20 +18,12 @@ from svc_tui.terminal.units import clock, duration, plural
 Document = Mapping[str, Any]
 
 COLUMNS = (
-    ListColumn("time", 12),
-    ListColumn("", 6),
-    ListColumn("resource", 14),
-    ListColumn("", 12),
-    ListColumn("", 24, grow=True),
-    ListColumn("", 21),
-    ListColumn("request", 8, right=True),
-)
+    ListColumn("time", 12), ListColumn("", 6), ListColumn("resource", 14), ListColumn("", 12),
+    ListColumn("", 24, grow=True), ListColumn("", 21), ListColumn("request", 8, right=True),
+)  # fmt: skip
 NARROW = (
-    ListColumn("time", 12),
-    ListColumn("", 6),
-    ListColumn("resource", 12),
-    ListColumn("", 20, grow=True),
-)
+    ListColumn("time", 12), ListColumn("", 6), ListColumn("resource", 12), ListColumn("", 20, grow=True),
+)  # fmt: skip
 """Columns of narrow screens: duration and attributes are part of the text."""
 MAX_MARKED = 1000
 """Maximum characters of a cell in which matches are highlighted."""
@@ -40,25 +32,14 @@ MIN_DURATION_CELLS = 32
 WIDE_CELLS = 112
 """Minimum screen width for `COLUMNS`."""
 _BADGES: dict[str, Tone] = {
-    "TRACE": "dim",
-    "DEBUG": "notice",
-    "INFO": "good",
-    "WARN": "warn",
-    "ERROR": "bad",
-    "FATAL": "bad",
-    "STDOUT": "notice",
-    "STDERR": "warn",
-}
+    "TRACE": "dim", "DEBUG": "notice", "INFO": "good", "WARN": "warn", "ERROR": "bad", "FATAL": "bad",
+    "STDOUT": "notice", "STDERR": "warn",
+}  # fmt: skip
 _STATUS: dict[int, Tone] = {2: "good", 3: "notice", 4: "warn", 5: "bad"}
 _METHODS: dict[str, Tone] = {
-    "GET": "dim",
-    "HEAD": "dim",
-    "OPTIONS": "dim",
-    "POST": "violet",
-    "PUT": "yellow",
-    "PATCH": "yellow",
-    "DELETE": "orange",
-}
+    "GET": "dim", "HEAD": "dim", "OPTIONS": "dim",
+    "POST": "violet", "PUT": "yellow", "PATCH": "yellow", "DELETE": "orange",
+}  # fmt: skip
 _QUIET = frozenset({"aborted", "client-gone", "stopping"})
 _BAD = frozenset({"ERROR", "FATAL"})
 _GAP: Piece = ("  ", "")

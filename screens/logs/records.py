@@ -145,12 +145,8 @@ def export_records(
     count, after, first, last = 0, 0, 0, None
     began = monotonic()
     while True:
-        params: dict[str, Any] = {
-            **filter.params(monotonic() - began),
-            "after": after,
-            "n": PAGE_RECORDS,
-            "spans": "true",
-        }
+        page = {"after": after, "n": PAGE_RECORDS, "spans": "true"}
+        params: dict[str, Any] = {**filter.params(monotonic() - began), **page}
         answer = client.call_sync("GET", "/logs/window", params=params)
         if last is None:
             first, last = answer["first"], answer["last"]

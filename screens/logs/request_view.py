@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import work
@@ -19,7 +20,7 @@ from screens.files import edit_text, editor_command
 from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
-from screens.tables.dialogs import RowsWritten
+from screens.tables.dialogs import RowsWritten, written_lines
 from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError
@@ -129,7 +130,7 @@ class RequestView(StopWorkersFirst, Screen[None]):
         except SvcError as error:
             self.notify(error.text, severity="error", markup=False)
         else:
-            self.app.push_screen(RowsWritten(found))
+            self.app.push_screen(RowsWritten(partial(written_lines, found)))
 
     @work(exclusive=True)
     async def action_replay(self) -> None:

@@ -120,8 +120,7 @@ class LogsScreen(ConsoleScreen):
         & #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
         & #state { link-color: $background; }
         & VirtualRows { height: 1fr; }
-        & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
-        & FilterLine:focus { border: none; }
+        & FilterLine { display: none; height: 1; padding: 0 1; background: $surface; }
         & #details { display: none; background: $surface; }
     }
     """
@@ -226,9 +225,8 @@ class LogsScreen(ConsoleScreen):
     def _update_filter_bar(self) -> None:
         """Show the parts of the filter and the search text."""
         chips, search = self._source.filter.chips(), self._source.search
-        parts = [
-            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
-        ]
+        markup = ((_FILTER_CHIP.format(key=key), key, value) for key, value in chips)
+        parts = [Content.from_markup(chip, key=key, value=value) for chip, key, value in markup]
         if search:
             parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
         content = Content(" ").join(parts) if parts else Content.from_markup(_HINT)
@@ -357,20 +355,18 @@ class LogsScreen(ConsoleScreen):
     async def _go_to(self, step: int, filters: Mapping[str, str], not_found_message: str) -> None:
         if (cursor := self._cursor()) is None:
             return
-        with self.shown_errors():
-            target = await asyncio.to_thread(self._source.next, cursor, step, filters)
-            index = self._source.index(target) if target is not None else None
-            if index is not None:
-                self.rows.go_to(index)
-            elif self._source.complete:
-                self.notify(not_found_message, markup=False, timeout=2)
-            else:
-                self.notify("older records are still loading; try again", timeout=2)
+        target = await asyncio.to_thread(self._source.next, cursor, step, filters)
+        index = self._source.index(target) if target is not None else None
+        if index is not None:
+            self.rows.go_to(index)
+        elif self._source.complete:
+            self.notify(not_found_message, markup=False, timeout=2)
+        else:
+            self.notify("older records are still loading; try again", timeout=2)
 
     async def _document(self) -> dict[str, Any] | None:
         if (cursor := self._cursor()) is not None:
-            with self.shown_errors():
-                return await asyncio.to_thread(self._source.document, cursor)
+            return await asyncio.to_thread(self._source.document, cursor)
         return None
 
     async def _request(self) -> str:
@@ -424,32 +420,30 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
-        """Make the change that the record names if the user confirms. Raises no error: shows it."""
+        """Make the change that the record names if the user confirms. Raises `SvcError`."""
         if (document := await self._document()) is None:
             return
         grant = document.get("grant")
-        with self.shown_errors():
-            if grant is None:
-                hint = "Select a record that names the line to add to svc.toml."
-                raise SvcError("nothing was denied in this record", hint)
-            if not grant["edit"]:
-                await self._offer_copy("A command allows this", "Run it in a terminal:", grant["line"])
-            elif self.client.info.kind == "service":
-                text = f"Add it to [resource.{grant['edit']['resource']}] in svc.toml, then run svc deploy:"
-                await self._offer_copy("A line of svc.toml allows this", text, grant["line"])
-            elif (inverse := await self._write([grant["edit"]], "Change svc.toml?")) is not None:
-                self._written.append(inverse)
-                self.notify("wrote svc.toml; u undoes it", markup=False, timeout=4)
+        if grant is None:
+            hint = "Select a record that names the line to add to svc.toml."
+            raise SvcError("nothing was denied in this record", hint)
+        if not grant["edit"]:
+            await self._offer_copy("A command allows this", "Run it in a terminal:", grant["line"])
+        elif self.client.info.kind == "service":
+            text = f"Add it to [resource.{grant['edit']['resource']}] in svc.toml, then run svc deploy:"
+            await self._offer_copy("A line of svc.toml allows this", text, grant["line"])
+        elif (inverse := await self._write([grant["edit"]], "Change svc.toml?")) is not None:
+            self._written.append(inverse)
+            self.notify("wrote svc.toml; u undoes it", markup=False, timeout=4)
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
-        """Undo the last change if the user confirms. Raises no error: shows it."""
-        with self.shown_errors():
-            if not self._written:
-                raise SvcError("there is no change to undo", "A writes the change that a record names.")
-            if await self._write(self._written[-1], "Undo the change of svc.toml?") is not None:
-                self._written.pop()
-                self.notify("wrote svc.toml", timeout=2)
+        """Undo the last change if the user confirms. Raises `SvcError`."""
+        if not self._written:
+            raise SvcError("there is no change to undo", "A writes the change that a record names.")
+        if await self._write(self._written[-1], "Undo the change of svc.toml?") is not None:
+            self._written.pop()
+            self.notify("wrote svc.toml", timeout=2)
 
     async def _write(self, changes: list[Mapping[str, Any]], title: str) -> list[Mapping[str, Any]] | None:
         """Show changes and make them if the user confirms. Return what undoes them, or None."""
@@ -460,10 +454,7 @@ class LogsScreen(ConsoleScreen):
         if not await self.app.push_screen_wait(dialog):
             return None
         body = {"changes": changes, "digest": plan["digest"]}
-        inverse: list[Mapping[str, Any]] = (await self.client.call("POST", "/manifest/write", body))[
-            "inverse"
-        ]
-        return inverse
+        return list((await self.client.call("POST", "/manifest/write", body))["inverse"])
 
     async def _offer_copy(self, title: str, text: str, line: str) -> None:
         dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])

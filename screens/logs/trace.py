@@ -27,12 +27,8 @@ LONG_WAIT_NS = 1_000_000
 """Minimum time that a statement or a name lookup waited for it to be shown."""
 
 _TONES: Mapping[str, Tone] = {
-    "request": "notice",
-    "sql": "violet",
-    "door": "yellow",
-    "fetch": "orange",
-    "span": "teal",
-}
+    "request": "notice", "sql": "violet", "door": "yellow", "fetch": "orange", "span": "teal",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.rows import Piece, Tone, sanitize
+from screens.widgets.rows import ListColumn, Piece, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, TypeInfo, check_json
 from svc_tui.terminal.units import size
 
@@ -36,12 +35,8 @@ def piece(value: Any) -> Piece:
 
 
 _TONES: dict[str, Tone] = {
-    "int": "teal",
-    "float": "teal",
-    "bool": "orange",
-    "format": "violet",
-    "document": "yellow",
-}
+    "int": "teal", "float": "teal", "bool": "orange", "format": "violet", "document": "yellow",
+}  # fmt: skip
 
 
 def typed_piece(value: Any, type: TypeInfo) -> Piece:
@@ -133,30 +128,22 @@ MAX_WIDTH = 200
 """Maximum width that a column can grow to, in terminal cells."""
 
 
-@dataclass(frozen=True, slots=True)
-class Width:
-    """The default width of a column, the width that shows its longest value, and one for longer values."""
-
-    default: int
-    longest: int
-    comfortable: int
-
-
-def measure_widths(
+def measure_columns(
     titles: Sequence[str], types: Sequence[TypeInfo], columns: Iterable[Iterable[str]]
-) -> tuple[Width, ...]:
-    """Return the widths of columns; one without texts has the width of its type."""
-    widths = []
+) -> tuple[ListColumn, ...]:
+    """Return columns for texts; one without texts has the width of its type."""
+    measured = []
     for title, type, texts in zip(titles, types, columns, strict=True):
         title_width, longest = cell_len(sanitize(title)), max(map(_cells, texts), default=None)
         if longest is None:
-            default = longest = comfortable = max(title_width, type.min_width, type.width)
+            width = longest = comfortable = max(title_width, type.min_width, type.width)
         else:
             longest = min(max(title_width, longest), MAX_WIDTH)
-            default = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
+            width = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
             comfortable = max(longest, type.min_width)
-        widths.append(Width(default, longest, comfortable))
-    return tuple(widths)
+        column = ListColumn(title, width, type.align_right, preferred=longest, comfortable=comfortable)
+        measured.append(column)
+    return tuple(measured)
 
 
 def _cells(text: str) -> int:

@@ -1,6 +1,7 @@
 """Dialogs of tables: columns, conflicts, pasted rows, texts, statistics, choices by name, history of rows."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -9,12 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from screens.console_screen import StopWorkersFirst
-from screens.dialog import ChoiceDialog, key_hints
+from screens.dialog import ChoiceDialog, Dialog, key_hints
 from screens.files import preview_lines
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, read, typed_piece
@@ -28,17 +28,14 @@ from svc_tui.tables_syntax import TypeInfo, changed_cells, wrote
 from svc_tui.terminal.units import local_time, plural
 
 
-class ColumnsScreen(ModalScreen[None]):
+class ColumnsScreen(Dialog[None]):
     """Edits a column layout, and calls `on_change` after each change."""
 
     GROUP: ClassVar[str] = "Columns"
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     ColumnsScreen { align: right top; background: $background 40%; }
-    ColumnsScreen > Vertical {
-        width: 58; max-width: 96%; height: 24; max-height: 90%; margin: 1 1; padding: 0 1;
-        background: $surface; border-left: outer $primary;
-    }
+    ColumnsScreen > Vertical { width: 58; height: 24; margin: 1 1; padding: 0 1; }
     ColumnsScreen VirtualRows { height: 1fr; background: $surface; }
     ColumnsScreen .keys { height: auto; color: $foreground-muted; }
     """
@@ -63,11 +60,9 @@ class ColumnsScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         titles = (
-            ListColumn("", 1),
-            ListColumn("column", 20, grow=True),
-            ListColumn("type", 10),
+            ListColumn("", 1), ListColumn("column", 20, grow=True), ListColumn("type", 10),
             ListColumn("width", 5),
-        )
+        )  # fmt: skip
         with Vertical():
             yield VirtualRows(self._rows, titles)
             yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")
@@ -124,22 +119,18 @@ class Conflicts(ChoiceDialog):
         Binding("escape", "dismiss('')", "Apply nothing", id="conflicts.back"),
     ]
 
-    def __init__(self, table: str, rows: Sequence[ConflictRow]) -> None:
-        super().__init__()
-        self._table, self._rows = table, rows
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the three versions of each row."""
-        count = len(self._rows)
-        rows = "This row" if count == 1 else f"{count} rows"
-        yield [(f"{rows} of {self._table} changed in the meantime", "bold")]
-        yield []
-        for row in self._rows:
-            for line in row_lines(*row, room):
-                yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
+def conflict_lines(table: str, rows: Sequence[ConflictRow], room: int) -> Iterator[Line]:
+    """Yield the three versions of each row."""
+    count = "This row" if len(rows) == 1 else f"{len(rows)} rows"
+    yield [(f"{count} of {table} changed in the meantime", "bold")]
+    yield []
+    for row in rows:
+        for line in _row_lines(*row, room):
+            yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
 
 
-def row_lines(
+def _row_lines(
     key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None, room: int
 ) -> Iterator[Line]:
     """Yield the lines of one row: the earlier, the current and the staged value of each cell."""
@@ -199,31 +190,24 @@ class PasteScreen(ChoiceDialog):
         Binding("escape", "dismiss('')", "Back", id="tables.paste-back"),
     ]
 
-    def __init__(self, table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None]) -> None:
-        """Create the dialog. `preview` describes the range; `columns` are its targets, None to skip one."""
-        super().__init__()
-        self._table, self._preview, self._columns = table, preview, columns
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the preview and the target columns."""
-        yield from preview_lines(f"pasted for {self._table}", self._preview, room)
-        names = ", ".join(column.name if column else "(skipped)" for column in self._columns)
-        yield [("into ", "dim"), (names, "")]
+def paste_lines(
+    table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None], room: int
+) -> Iterator[Line]:
+    """Yield the preview of a pasted range, and the columns that it is for, None to skip one."""
+    yield from preview_lines(f"pasted for {table}", preview, room)
+    names = ", ".join(column.name if column else "(skipped)" for column in columns)
+    yield [("into ", "dim"), (names, "")]
 
 
-class TextScreen(ModalScreen[str | None]):
+class TextScreen(Dialog[str | None]):
     """Edits a text. Returns it, or None if it is unchanged."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
-    TextScreen { align: center middle; background: $background 60%; }
-    TextScreen > Vertical {
-        width: 96%; max-width: 100; height: 90%; padding: 0 1; background: $surface;
-        border-left: outer $primary;
-    }
+    TextScreen > Vertical { width: 96%; max-width: 100; height: 90%; padding: 0 1; }
     TextScreen Static { height: auto; max-height: 3; link-style: none; }
-    TextScreen TextArea { height: 1fr; border: none; padding: 0; background: $surface; }
-    TextScreen TextArea:focus { border: none; }
+    TextScreen TextArea { height: 1fr; padding: 0; background: $surface; }
     TextScreen #wrong { color: $text-error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -265,17 +249,13 @@ _BAR = 20
 _NUMBERS = frozenset({"int", "float"})
 
 
-class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
+class ColumnStats(Dialog[Condition | None], StopWorkersFirst):
     """Shows the statistics of a column. Returns the filter for the chosen value, or None."""
 
     GROUP: ClassVar[str] = "Column statistics"
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
-    ColumnStats { align: center middle; background: $background 60%; }
-    ColumnStats > Vertical {
-        width: 84; max-width: 96%; height: 80%; padding: 1 2; background: $surface;
-        border-left: outer $primary;
-    }
+    ColumnStats > Vertical { width: 84; height: 80%; }
     ColumnStats #summary { height: auto; margin-bottom: 1; }
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
@@ -290,11 +270,9 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
 
     def compose(self) -> ComposeResult:
         titles = (
-            ListColumn("value", 24, grow=True),
-            ListColumn("rows", 10, right=True),
-            ListColumn("share", 7, right=True),
-            ListColumn("", _BAR),
-        )
+            ListColumn("value", 24, grow=True), ListColumn("rows", 10, right=True),
+            ListColumn("share", 7, right=True), ListColumn("", _BAR),
+        )  # fmt: skip
         with Vertical():
             yield Static(id="summary")
             yield VirtualRows(self._frequencies, titles, empty="…")
@@ -307,10 +285,12 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     @work
     async def _fetch(self) -> None:
         try:
-            (summary,), values = [await self._query(sql) for sql in self._statements()]
+            bodies = [{"sql": sql, "write": False} for sql in self._statements()]
+            answers = [await self._client.call("POST", "/sql", body) for body in bodies]
         except SvcError as error:
             self._show([error.message, error.hint])
             return
+        (summary,), values = (answer["rows"] for answer in answers)
         total = self._total = int(summary["total"])
         nulls = total - int(summary["filled"])
         counts = f"{plural(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
@@ -337,10 +317,6 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         return Row(
             at, (((sanitize(text), tone),), ((f"{count:,}", ""),), ((share, "dim"),), ((bar, "notice"),))
         )
-
-    async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        answer = await self._client.call("POST", "/sql", {"sql": sql, "write": False})
-        return list(answer["rows"])
 
     def _statements(self) -> tuple[str, str]:
         """Return the SQL of the summary and of the frequent values.
@@ -375,20 +351,15 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         self.dismiss(Condition(self._column.name, op, text))
 
 
-class Picker(StopWorkersFirst, ModalScreen[str]):
+class Picker(Dialog[str], StopWorkersFirst):
     """A list filtered by the typed text. Returns the chosen name, or "" for none."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
     Picker { align: left top; background: $background 40%; }
-    Picker > Vertical {
-        width: 60; max-width: 96%; height: auto; max-height: 90%; margin: 1 1; padding: 0 1;
-        background: $surface; border-left: outer $primary;
-    }
-    Picker Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
-    Picker Input:focus { border: none; }
-    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $surface; }
-    Picker OptionList:focus { border: none; }
+    Picker > Vertical { width: 60; margin: 1 1; padding: 0 1; }
+    Picker Input { height: 1; padding: 0; background: $surface; margin-bottom: 1; }
+    Picker OptionList { max-height: 20; padding: 0; background: $surface; }
     Picker #none { display: none; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -432,23 +403,15 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         """Show the choices that contain the typed text; those that start with it come first."""
         choices = self._choices
         typed = self.query_one(Input).value.lower()
-        matches = sorted(
-            (name for name in choices if typed in name.lower()),
-            key=lambda name: not name.lower().startswith(typed),
-        )
+        matches = [name for name in choices if typed in name.lower()]
+        matches.sort(key=lambda name: not name.lower().startswith(typed))
         names = [sanitize(name) for name in matches]
         width = max(map(cell_len, names), default=0)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(
-            Option(
-                Content.from_markup(
-                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choices[match]
-                ),
-                id=match,
-            )
-            for name, match in zip(names, matches, strict=True)
-        )
+        rows = [(set_cell_size(name, width), match) for name, match in zip(names, matches, strict=True)]
+        text = partial(Content.from_markup, "[b]$name[/]  [dim]$about[/]")
+        options.add_options(Option(text(name=name, about=choices[id]), id=id) for name, id in rows)
         options.highlighted = 0 if matches else None
         no_match = self.query_one("#none", Static)
         no_match.update("no matching name" if choices else "none yet")
@@ -472,20 +435,12 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
 
 _OPERATIONS: Mapping[str, Tone] = {"insert": "good", "update": "notice", "delete": "bad"}
 _SINCE = {
-    "changed": "changed since",
-    "deleted": "deleted since",
-    "exists": "its key is used again",
+    "changed": "changed since", "deleted": "deleted since", "exists": "its key is used again",
     "constraint": "violates a constraint",
-}
+}  # fmt: skip
 
 
-def history_choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the changes of a cell as names and descriptions of a list, in their order."""
-    names = [f"{number}  {local_time(row['write']['time_ns'])[:19]}" for number, row in enumerate(rows, 1)]
-    return dict(zip(names, (f"{changed_cells(row)}  {wrote(row['write'])}" for row in rows), strict=True))
-
-
-def change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+def _change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
     """Yield changes of rows, with the conflicts of a revert."""
     for row in rows:
         key = ", ".join(str(part) for part in row["key"].values())
@@ -507,20 +462,17 @@ class RowsWritten(ChoiceDialog):
     GROUP: ClassVar[str] = "Request"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
 
-    def __init__(self, history: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._history = history
 
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield the rows, and what has no record."""
-        rows = self._history["rows"]
-        yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
-        if any(len(row["write"]["requests"]) > 1 for row in rows):
-            yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
-        for lacks in self._history["lacks"]:
-            yield [(f"without history: {sanitize(lacks)}", "dim")]
-        yield []
-        yield from change_lines(rows[::-1], room)
+def written_lines(history: Mapping[str, Any], room: int) -> Iterator[Line]:
+    """Yield the rows of a history, and what has no record."""
+    rows = history["rows"]
+    yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+    if any(len(row["write"]["requests"]) > 1 for row in rows):
+        yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
+    for lacks in history["lacks"]:
+        yield [(f"without history: {sanitize(lacks)}", "dim")]
+    yield []
+    yield from _change_lines(rows[::-1], room)
 
 
 class RevertPreview(ChoiceDialog):
@@ -533,19 +485,6 @@ class RevertPreview(ChoiceDialog):
         Binding("escape", "dismiss('')", "Back", id="revert.back"),
     ]
 
-    def __init__(self, write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Create the dialog of an entry. `rows` are what a revert changes."""
-        super().__init__()
-        self._write, self._rows = write, rows
-
-    def lines(self, room: int) -> Iterator[Line]:
-        """Yield what wrote the entry, and the rows."""
-        yield [(f"{local_time(self._write['time_ns'])[:19]}  {sanitize(wrote(self._write))}", "bold")]
-        count = sum(not row["conflict"] for row in self._rows)
-        yield [(f"A revert changes {plural(count, 'row')}:", "")]
-        yield []
-        yield from change_lines(self._rows, room)
-
 
 class RevertConflicts(RevertPreview):
     """The same, with rows that have changed since."""
@@ -556,3 +495,11 @@ class RevertConflicts(RevertPreview):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "dismiss('skip')", "Revert the rest", id="revert.rest")
     ]
+
+
+def revert_lines(write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+    """Yield what wrote an entry, and the rows that a revert changes."""
+    yield [(f"{local_time(write['time_ns'])[:19]}  {sanitize(wrote(write))}", "bold")]
+    yield [(f"A revert changes {plural(sum(not row['conflict'] for row in rows), 'row')}:", "")]
+    yield []
+    yield from _change_lines(rows, room)

@@ -113,9 +113,9 @@ class Draft:
         self._step(replace(self._state, new=tuple(rows)))
 
     def drop_new(self, numbers: Sequence[int]) -> None:
-        self._step(
-            replace(self._state, new=tuple(row for row in self._state.new if row.number not in numbers))
-        )
+        """Remove new rows."""
+        rows = tuple(row for row in self._state.new if row.number not in numbers)
+        self._step(replace(self._state, new=rows))
 
     def undo(self) -> bool:
         """Undo the last step. Return whether there was one."""

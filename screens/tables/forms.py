@@ -33,8 +33,8 @@ class SchemaText(TextArea):
     """The text of a schema form."""
 
     DEFAULT_CSS = """
-    SchemaText { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
-    SchemaText:focus { border: none; background: $boost; }
+    SchemaText { height: 6; background: $panel; margin-bottom: 1; }
+    SchemaText:focus { background: $boost; }
     """
 
     def on_mount(self) -> None:
@@ -308,9 +308,8 @@ class ImportForm(FileForm[str]):
         preview = self.query_one("#preview", Static)
         file, table, rows = self._values()
         tables = await self._client.table_names()
-        content, proposed, reason = await asyncio.to_thread(
-            self._preview, file, table, tables, preview.size.width
-        )
+        room = preview.size.width
+        content, proposed, reason = await asyncio.to_thread(self._preview, file, table, tables, room)
         preview.update(content)
         if proposed == self._proposed:
             reason = ""
@@ -361,19 +360,14 @@ class ImportForm(FileForm[str]):
 
     async def work(self) -> str:
         """Import the file. Raises `SvcError` if a value is invalid, or if another table is proposed now."""
-        require_filled([("file", self.value("file"))])
         self.workers.cancel_group(self, "preview")
         if self._has_file() and self._values() != self._previewed and (reason := await self._show_preview()):
-            raise SvcError(
-                reason, f"Press ctrl+s to import the rows into {self._proposed}, or enter another table."
-            )
+            hint = f"Press ctrl+s to import the rows into {self._proposed}, or enter another table."
+            raise SvcError(reason, hint)
         name = self.value("file").strip()
         format = tables_syntax.format_of(name)
-        table = (
-            ""
-            if format in tables_syntax.DATABASE_FORMATS
-            else self.value("table").strip() or parse_path(name).stem
-        )
+        table = self.value("table").strip() or parse_path(name).stem
+        table = "" if format in tables_syntax.DATABASE_FORMATS else table
         params = {"format": format, "table": table}
         if table and table not in await self._client.table_names():
             params["create"] = "true"
@@ -396,9 +390,8 @@ class ImportForm(FileForm[str]):
                 if self.stopped.is_set():
                     hint = "Check the rows in the grid."
                     raise SvcError("stopped; nothing was imported, unless the import had just finished", hint)
-                self.progress = (
-                    f"{progress_bar(line['bytes'], line['total'] or 0)}  {plural(line['rows'], 'row')}"
-                )
+                bar = progress_bar(line["bytes"], line["total"] or 0)
+                self.progress = f"{bar}  {plural(line['rows'], 'row')}"
         raise SvcError("the import ended without a result", "Check that the engine runs, and try again.")
 
     def _show_sent(self, done: int, total: int) -> None:

@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,9 +17,8 @@ from screens.project_client import ProjectClient
 from screens.tables.cells import (
     DEFAULT_MAX_WIDTH,
     MEASURED_ROWS,
-    Width,
     is_cut,
-    measure_widths,
+    measure_columns,
     piece,
     read,
     typed_piece,
@@ -111,10 +110,7 @@ class RowQuery:
         return {
             "table": table,
             "sort": [{"column": column, "descending": descends} for column, descends in self.sorts],
-            "filter": [
-                {"column": condition.column, "op": condition.op, "value": condition.value}
-                for condition in self.conditions
-            ],
+            "filter": [asdict(condition) for condition in self.conditions],
             "search": self.search,
             "at": self.at,
         }
@@ -184,12 +180,9 @@ _EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 DELETED_KEY = ("deleted",)
 """The key of a row that others have deleted."""
 _MARKS: dict[str, Piece] = {
-    "edited": ("•", "warn"),
-    "new": ("+", "good"),
-    "deleted": ("−", "bad"),
-    "changed": ("⟳", "notice"),
-    "conflict": ("⟳", "warn"),
-}
+    "edited": ("•", "warn"), "new": ("+", "good"), "deleted": ("−", "bad"),
+    "changed": ("⟳", "notice"), "conflict": ("⟳", "warn"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +237,7 @@ class RemoteGrid:
         self.editable: bool = document["editable"]
         self.total: int = document["count"]
         self.layout = ColumnLayout().for_columns([column.name for column in self.columns])
-        self.widths = self._measured(())
+        self.measured = self._measured(())
         self.changed: dict[Key, str] = {}
         """Rows that others have changed while they were visible."""
         self._client = client
@@ -283,19 +276,17 @@ class RemoteGrid:
 
         Among the columns of long types without a width of the user, the one with the longest values grows.
         """
-        user_widths = [column.width for column in self.layout.visible()]
         columns = [ListColumn("", 1)]
         growing: list[tuple[int, int]] = []
-        for at, (column, user_width) in enumerate(zip(self.visible_columns(), user_widths, strict=True), 1):
-            measured = self.widths[self.column_index[column.name]]
-            if user_width is not None:
-                measured = Width(user_width, user_width, user_width)
-            default, longest, comfortable = measured.default, measured.longest, measured.comfortable
-            title, right = column_title(column), column.type.align_right
-            columns.append(ListColumn(title, default, right, preferred=longest, comfortable=comfortable))
-            is_wide = longest > DEFAULT_MAX_WIDTH or at == len(user_widths)
-            if user_width is None and column.type.is_long and is_wide:
-                growing.append((longest, at))
+        for at, shown in enumerate(visible := self.layout.visible(), 1):
+            index, width = self.column_index[shown.name], shown.width
+            column = self.measured[index]
+            if width is not None:
+                column = replace(column, width=width, preferred=width, comfortable=width)
+            is_wide = column.preferred > DEFAULT_MAX_WIDTH or at == len(visible)
+            if width is None and self.columns[index].type.is_long and is_wide:
+                growing.append((column.preferred, at))
+            columns.append(column)
         if growing:
             _, widest = max(growing)
             columns[widest] = replace(columns[widest], grow=True)
@@ -305,33 +296,28 @@ class RemoteGrid:
         """Measure the columns, unless the `previous` grid showed the same table. Raises `SvcError`."""
         same = previous is not None and (previous.table, previous.columns) == (self.table, self.columns)
         if previous is not None and same and previous.total:
-            self.widths = previous.widths
+            self.measured = previous.measured
             return
-        rows = [
-            row.cells for row in self.rows_at(len(self.draft.new), MEASURED_ROWS) if isinstance(row, TableRow)
-        ]
-        self.widths = self._measured(rows)
+        rows = self.rows_at(len(self.draft.new), MEASURED_ROWS)
+        self.measured = self._measured([row.cells for row in rows if isinstance(row, TableRow)])
 
     def widen(self, first: int, end: int) -> bool:
         """Extend the preferred widths to the longest loaded values. Return whether one has changed."""
-        shown = self._measured([row.cells for row in self.cached_rows(first, end)])
-        before, self.widths = (
-            self.widths,
-            tuple(
-                replace(
-                    width,
-                    longest=max(width.longest, new.longest),
-                    comfortable=max(width.comfortable, new.comfortable),
-                )
-                for width, new in zip(self.widths, shown, strict=True)
-            ),
+        before, measured = self.measured, self._measured([row.cells for row in self.cached_rows(first, end)])
+        self.measured = tuple(
+            replace(
+                column,
+                preferred=max(column.preferred, new.preferred),
+                comfortable=max(column.comfortable, new.comfortable),
+            )
+            for column, new in zip(before, measured, strict=True)
         )
-        return before != self.widths
+        return before != self.measured
 
-    def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
+    def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[ListColumn, ...]:
         titles = [column_title(column) for column in self.columns]
         texts = ([piece(row[at])[0] for row in rows] for at in range(len(titles)))
-        return measure_widths(titles, [column.type for column in self.columns], texts)
+        return measure_columns(titles, [column.type for column in self.columns], texts)
 
     def count(self) -> int:
         """Return the number of rows, including staged new rows."""
@@ -360,11 +346,10 @@ class RemoteGrid:
 
     def _read(self, start: int, n: int) -> list[TableRow | None]:
         document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
+        found = zip(document["keys"], document["rows"], document["versions"], strict=True)
         rows = [
             TableRow(tuple(key), tuple(cells), version) if key is not None else None
-            for key, cells, version in zip(
-                document["keys"], document["rows"], document["versions"], strict=True
-            )
+            for key, cells, version in found
         ]
         with self._lock:
             for index, row in enumerate(rows, start):
@@ -409,10 +394,8 @@ class RemoteGrid:
         if row is None:
             return Row(DELETED_KEY, (((("−", "dim"),)), ((("deleted by others", "dim"),))))
         edit = self.draft.edit(row.key)
-        cells = [
-            self._cell(column, row.cells[self.column_index[column.name]], edit)
-            for column in self.visible_columns()
-        ]
+        places = ((column, self.column_index[column.name]) for column in self.visible_columns())
+        cells = [self._cell(column, row.cells[at], edit) for column, at in places]
         return Row(row.key, ((self._sign(row, edit),), *cells), row)
 
     def _sign(self, row: TableRow, edit: CellEdit | None) -> Piece:

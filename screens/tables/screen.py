@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import events, on, work
 from textual.binding import Binding, BindingType
@@ -21,7 +21,7 @@ from screens.files import CHUNK_BYTES, edit_text, editor_command, parse_path, re
 from screens.project_client import ProjectClient
 from screens.tables import dialogs
 from screens.tables.cells import NOW, as_text, is_cut, read
-from screens.tables.draft import NewRow, StagedChange
+from screens.tables.draft import Draft, NewRow, StagedChange
 from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
     MAX_ROWS,
@@ -40,7 +40,7 @@ from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import parse_moment
+from svc_tui.tables_syntax import changed_cells, parse_moment, wrote
 from svc_tui.terminal.units import local_time, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
@@ -90,8 +90,7 @@ class TablesScreen(TableView):
         & #record > Static { height: auto; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #prompt { height: auto; color: $foreground-muted; }
-        & LineInput { height: 1; border: none; padding: 0; background: $surface; }
-        & LineInput:focus { border: none; }
+        & LineInput { height: 1; padding: 0; background: $surface; }
         & #cell { display: none; layer: above; background: $warning-muted; }
     }
     """
@@ -104,8 +103,8 @@ class TablesScreen(TableView):
         Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
         Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
         Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
-        Binding("u", "undo", "Undo", show=False, id="tables.undo"),
-        Binding("U", "redo", "Redo", show=False, id="tables.redo"),
+        Binding("u", "move_edits('undo')", "Undo", show=False, id="tables.undo"),
+        Binding("U", "move_edits('redo')", "Redo", show=False, id="tables.redo"),
         Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
         Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
         Binding("c", "column", "Go to a column", show=False, id="tables.column"),
@@ -164,9 +163,8 @@ class TablesScreen(TableView):
 
     @work(group="edit", exclusive=True)
     async def _edit_full_value(self, row: NewRow | TableRow, column: TableColumn) -> None:
-        with self.shown_errors():
-            value = await self._full_value(row, column)
-            self._edit_text(self._with_text(row, column, value), column, as_text(value))
+        value = await self._full_value(row, column)
+        self._edit_text(self._with_text(row, column, value), column, as_text(value))
 
     def _edit_text(self, row: NewRow | TableRow, column: TableColumn, text: str) -> None:
         """Edit a text in the line, or in a field if it is long."""
@@ -178,9 +176,8 @@ class TablesScreen(TableView):
                 what = f"{column.name} has line ends of different kinds, which a field would make equal"
                 self.notify(f"{what}; E edits it in $EDITOR", severity="warning", markup=False)
                 return
-            self.app.push_screen(
-                dialogs.TextScreen(title, text, column.type), partial(self._set_text, row, column)
-            )
+            field = dialogs.TextScreen(title, text, column.type)
+            self.app.push_screen(field, partial(self._set_text, row, column))
         else:
             self._editing = (row, column)
             self._open_line(self.query_one(CellInput), title, text, self._rule(column))
@@ -191,17 +188,16 @@ class TablesScreen(TableView):
         row, column = self._current_row(), self._current_column()
         if row is None or column is None or not self._can_edit() or column.generated:
             return
-        with self.shown_errors():
-            try:
-                value = await self._full_value(row, column)
-                row = self._with_text(row, column, value)
-                command = editor_command(os.environ)
-                with self.app.suspend():
-                    name = "cell.json" if column.type.form == "document" else "cell.txt"
-                    text = edit_text(as_text(value), name, command)
-                self._set_text(row, column, text)
-            except ValueError as error:
-                self.notify(f"{error}; {column.name} is unchanged", severity="error", markup=False)
+        try:
+            value = await self._full_value(row, column)
+            row = self._with_text(row, column, value)
+            command = editor_command(os.environ)
+            with self.app.suspend():
+                name = "cell.json" if column.type.form == "document" else "cell.txt"
+                text = edit_text(as_text(value), name, command)
+            self._set_text(row, column, text)
+        except ValueError as error:
+            self.notify(f"{error}; {column.name} is unchanged", severity="error", markup=False)
 
     async def _full_value(self, row: NewRow | TableRow, column: TableColumn) -> Any:
         """Return the complete value of a cell. Raises `SvcError`."""
@@ -302,9 +298,8 @@ class TablesScreen(TableView):
 
     @work(group="edit", exclusive=True)
     async def _set_file(self, row: NewRow | TableRow, column: TableColumn, name: str) -> None:
-        with self.shown_errors():
-            require_local(self.app, "file")
-            self._set(row, column, await asyncio.to_thread(read_blob, parse_path(name)))
+        require_local(self.app, "file")
+        self._set(row, column, await asyncio.to_thread(read_blob, parse_path(name)))
 
     def action_null(self) -> None:
         row, column = self._editing or (self._current_row(), self._current_column())
@@ -367,27 +362,21 @@ class TablesScreen(TableView):
         self.rows.unmark()
         self._redraw()
 
-    def action_undo(self) -> None:
-        self._redraw_if(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
-
-    def action_redo(self) -> None:
-        self._redraw_if(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
-
-    def _redraw_if(self, changed: bool, otherwise: str) -> None:
-        if changed:
+    def action_move_edits(self, step: Literal["undo", "redo"]) -> None:
+        draft = self._grid.draft if self._grid is not None else Draft()
+        if draft.undo() if step == "undo" else draft.redo():
             self._redraw()
         else:
-            self.notify(otherwise, timeout=2)
+            self.notify(f"nothing to {step}", timeout=2)
 
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:
         row, column = self._current_row(), self._current_column()
         if row is not None and column is not None:
-            with self.shown_errors():
-                text = as_text(await self._full_value(row, column))
-                self.app.copy_to_clipboard(text)
-                preview = sanitize(text[:MAX_COPIED_LENGTH]) + ("…" if len(text) > MAX_COPIED_LENGTH else "")
-                self.notify(f"copied {preview}" if text else "copied an empty text", timeout=2, markup=False)
+            text = as_text(await self._full_value(row, column))
+            self.app.copy_to_clipboard(text)
+            preview = sanitize(text[:MAX_COPIED_LENGTH]) + ("…" if len(text) > MAX_COPIED_LENGTH else "")
+            self.notify(f"copied {preview}" if text else "copied an empty text", timeout=2, markup=False)
 
     # Pasting
 
@@ -411,25 +400,25 @@ class TablesScreen(TableView):
 
     @work(group="paste", exclusive=True, description="paste")
     async def _paste(self, grid: RemoteGrid, text: str) -> None:
-        with self.shown_errors():
-            data = text.encode("utf-8", "replace")
-            content = (data[first : first + CHUNK_BYTES] for first in range(0, len(data), CHUNK_BYTES))
-            params = {"format": "tsv", "rows": MAX_ROWS}
-            preview = partial(self.client.call_sync, "POST", "/import/preview", params=params)
-            pasted = await asyncio.to_thread(preview, content=content)
-            columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
-            rows = await asyncio.to_thread(cells, pasted, columns)
-            at = self.rows.cursor_row
-            if len(rows) == 1 and len(columns) == 1 and not pasted["header"]:
-                choice = "over"
-            else:
-                choice = await self.app.push_screen_wait(dialogs.PasteScreen(grid.table, pasted, columns))
-            if choice == "new":
-                grid.draft.write(rows=rows)
-                self._redraw()
-                self.rows.cursor_row = 0
-            elif choice == "over":
-                await self._overwrite(grid, rows, at)
+        data = text.encode("utf-8", "replace")
+        content = (data[first : first + CHUNK_BYTES] for first in range(0, len(data), CHUNK_BYTES))
+        params = {"format": "tsv", "rows": MAX_ROWS}
+        preview = partial(self.client.call_sync, "POST", "/import/preview", params=params)
+        pasted = await asyncio.to_thread(preview, content=content)
+        columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
+        rows = await asyncio.to_thread(cells, pasted, columns)
+        at = self.rows.cursor_row
+        if len(rows) == 1 and len(columns) == 1 and not pasted["header"]:
+            choice = "over"
+        else:
+            lines = partial(dialogs.paste_lines, grid.table, pasted, columns)
+            choice = await self.app.push_screen_wait(dialogs.PasteScreen(lines))
+        if choice == "new":
+            grid.draft.write(rows=rows)
+            self._redraw()
+            self.rows.cursor_row = 0
+        elif choice == "over":
+            await self._overwrite(grid, rows, at)
 
     async def _overwrite(self, grid: RemoteGrid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
         """Stage rows over the existing ones from index `at`; surplus rows are added. Raises `SvcError`."""
@@ -440,10 +429,8 @@ class TablesScreen(TableView):
             if isinstance(row, NewRow):
                 new[row.number] = values
             elif row is not None and not ((edit := grid.draft.edit(row.key)) and edit.deleted):
-                old = row.cells
-                existing[row.key] = {
-                    name: (old[grid.column_index[name]], now) for name, now in values.items()
-                }
+                old = {name: row.cells[grid.column_index[name]] for name in values}
+                existing[row.key] = {name: (old[name], now) for name, now in values.items()}
         grid.draft.write(existing, new, rows[len(current) :])
         self._redraw()
 
@@ -476,22 +463,19 @@ class TablesScreen(TableView):
     # Columns
 
     def action_columns(self) -> None:
-        if (grid := self._grid) is not None:
-            shown = [column.name for column in grid.visible_columns()]
-            displayed = dict(zip(shown, self.rows.column_widths[1:], strict=False))
-            about = {
-                column.name: (column.type.name, displayed.get(column.name, width.default))
-                for column, width in zip(grid.columns, grid.widths, strict=True)
-            }
-            self.app.push_screen(
-                dialogs.ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid))
-            )
+        grid = self._current_grid()
+        shown = [column.name for column in grid.visible_columns()]
+        displayed = dict(zip(shown, self.rows.column_widths[1:], strict=False))
+        about = {
+            column.name: (column.type.name, displayed.get(column.name, measured.width))
+            for column, measured in zip(grid.columns, grid.measured, strict=True)
+        }
+        on_change = partial(self._apply_column_layout, grid)
+        self.app.push_screen(dialogs.ColumnsScreen(grid.layout, about, on_change))
 
     def action_column(self) -> None:
         """Go to a column by its name. A hidden column is shown again."""
-        if (grid := self._grid) is None:
-            return
-        choices = {}
+        grid, choices = self._current_grid(), {}
         for layout_column in grid.layout.columns:
             column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
@@ -568,11 +552,13 @@ class TablesScreen(TableView):
         """Show what wrote the cell, and revert the chosen entry."""
         column = self._current_column()
         if column is not None and (rows := await self._writes_of_row(column.name)):
-            writes = dict(zip(choices := dialogs.history_choices(rows), rows, strict=True))
+            names = [f"{at}  {local_time(row['write']['time_ns'])[:19]}" for at, row in enumerate(rows, 1)]
+            abouts = (f"{changed_cells(row)}  {wrote(row['write'])}" for row in rows)
+            choices = dict(zip(names, abouts, strict=True))
 
             def on_choice(chosen: str | None) -> None:
                 if chosen:
-                    self._preview_revert(writes[chosen]["write"])
+                    self._preview_revert(rows[names.index(chosen)]["write"])
 
             self.app.push_screen(dialogs.Picker(f"what wrote {column.name}?", choices), on_choice)
 
@@ -585,14 +571,13 @@ class TablesScreen(TableView):
     async def _writes_of_row(self, column: str, limit: int = 100) -> Sequence[Any]:
         """Return the history of the row at the cursor, or of its cell in a column."""
         row, grid = self._current_row(), self._current_grid()
-        with self.shown_errors():
-            if isinstance(row, TableRow):
-                key = json.dumps(list(row.key))
-                params = {"table": grid.table, "key": key, "column": column, "limit": limit}
-                found = await self.client.call("GET", "/tables/history", params=params)
-                if found["rows"]:
-                    return list(found["rows"])
-                self.notify(f"nothing has written it since {local_time(found['since_ns'])[:19]}")
+        if isinstance(row, TableRow):
+            key = json.dumps(list(row.key))
+            params = {"table": grid.table, "key": key, "column": column, "limit": limit}
+            found = await self.client.call("GET", "/tables/history", params=params)
+            if found["rows"]:
+                return list(found["rows"])
+            self.notify(f"nothing has written it since {local_time(found['since_ns'])[:19]}")
         return ()
 
     @work(group="history", exclusive=True)
@@ -606,20 +591,18 @@ class TablesScreen(TableView):
             elif choice:
                 self._revert(write["entry"], choice)
 
-        with self.shown_errors():
-            plan = await self.client.call("POST", "/tables/revert", body)
-            conflicts = any(row["conflict"] for row in plan["rows"])
-            dialog = (dialogs.RevertConflicts if conflicts else dialogs.RevertPreview)(write, plan["rows"])
-            self.app.push_screen(dialog, on_choice)
+        plan = await self.client.call("POST", "/tables/revert", body)
+        conflicts = any(row["conflict"] for row in plan["rows"])
+        dialog = dialogs.RevertConflicts if conflicts else dialogs.RevertPreview
+        self.app.push_screen(dialog(partial(dialogs.revert_lines, write, plan["rows"])), on_choice)
 
     @work(group=APPLYING)
     async def _revert(self, entry: str, conflicts: str) -> None:
-        with self.shown_errors():
-            body = {"entry": entry, "conflicts": conflicts}
-            done = await self.client.call("POST", "/tables/revert", body)
-            changed = sum(not row["conflict"] for row in done["rows"]) if done["applied"] else 0
-            self.notify(f"{plural(changed, 'row')} reverted", timeout=3)
-            await self._show_changes(())
+        body = {"entry": entry, "conflicts": conflicts}
+        done = await self.client.call("POST", "/tables/revert", body)
+        changed = sum(not row["conflict"] for row in done["rows"]) if done["applied"] else 0
+        self.notify(f"{plural(changed, 'row')} reverted", timeout=3)
+        await self._show_changes(())
 
     def action_step(self, by: int) -> None:
         """Show the table before the last change, or after the next one."""
@@ -639,13 +622,12 @@ class TablesScreen(TableView):
     async def _show_moment(self, at: Mapping[str, Any] | None) -> None:
         """Show the table at a moment; after its last change, as it is now."""
         grid = self._current_grid()
-        with self.shown_errors():
-            try:
-                await self._show(grid.table, replace(grid.query, at=at))
-            except SvcError as error:
-                if error.code != "conflict":
-                    raise
-                await self._show(grid.table, replace(grid.query, at=None))
+        try:
+            await self._show(grid.table, replace(grid.query, at=at))
+        except SvcError as error:
+            if error.code != "conflict":
+                raise
+            await self._show(grid.table, replace(grid.query, at=None))
 
     # Applying
 
@@ -658,21 +640,20 @@ class TablesScreen(TableView):
         """Apply the staged edits. `conflicts` is `refuse` or `skip`."""
         edits = grid.draft.changes()
         body = {"table": grid.table, "changes": [change for _, change in edits], "conflicts": conflicts}
-        with self.shown_errors():
-            outcome = await self.client.call("POST", "/rows", body)
-            if outcome["errors"]:
-                self._show_errors(grid, edits, outcome["errors"])
-                return
-            self._clear_rejection()
-            if outcome["conflicts"] and conflicts == "refuse":
-                self._resolve(grid, edits, outcome["conflicts"])
-                return
-            skipped = [edits[conflict["index"]][0] for conflict in outcome["conflicts"]]
-            grid.draft.applied(skipped)
-            self._update_status()
-            text = f"{plural(outcome['applied'], 'row')} changed in {grid.table}"
-            self.notify(text, markup=False, timeout=3)
-            await self._show_changes(skipped)
+        outcome = await self.client.call("POST", "/rows", body)
+        if outcome["errors"]:
+            self._show_errors(grid, edits, outcome["errors"])
+            return
+        self._clear_rejection()
+        if outcome["conflicts"] and conflicts == "refuse":
+            self._resolve(grid, edits, outcome["conflicts"])
+            return
+        skipped = [edits[conflict["index"]][0] for conflict in outcome["conflicts"]]
+        grid.draft.applied(skipped)
+        self._update_status()
+        text = f"{plural(outcome['applied'], 'row')} changed in {grid.table}"
+        self.notify(text, markup=False, timeout=3)
+        await self._show_changes(skipped)
 
     async def _show_changes(self, skipped: Collection[Any]) -> None:
         """Show the rows after changes of this screen. Only rows that were `skipped` are still marked."""
@@ -729,4 +710,5 @@ class TablesScreen(TableView):
                 if choice == "mine":
                     self._apply(grid, "refuse")
 
-        self.app.push_screen(dialogs.Conflicts(grid.table, rows), on_choice)
+        lines = partial(dialogs.conflict_lines, grid.table, rows)
+        self.app.push_screen(dialogs.Conflicts(lines), on_choice)

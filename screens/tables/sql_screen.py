@@ -23,7 +23,7 @@ from screens.project_client import ProjectClient
 from screens.tables import sql_text
 from screens.tables.forms import result_export
 from screens.widgets.component_styles import ComponentStyles
-from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, sanitize
+from screens.widgets.rows import LINE_COLUMNS, Line, Piece, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
@@ -58,9 +58,8 @@ class Catalog(VirtualRows):
             self._names.append(table["name"])
             for column in table["columns"]:
                 key = " key" if column["primary_key"] else ""
-                lines.append(
-                    [("  ", ""), (sanitize(column["name"]), ""), (f"  {column['type']}{key}", "dim")]
-                )
+                about: Piece = (f"  {column['type']}{key}", "dim")
+                lines.append([("  ", ""), (sanitize(column["name"]), ""), about])
                 self._names.append(column["name"])
         self.set_source(TextLines(lines))
 
@@ -113,9 +112,8 @@ class SqlInput(TextArea):
         self.suggestion = ""
         if column == len(self.document.get_line(row)):
             before = self.document.get_text_range((0, 0), (row, column))
-            self.suggestion = (
-                sql_text.completion(before, self.names) if len(before) <= sql_text.MAX_COLORED else ""
-            )
+            if len(before) <= sql_text.MAX_COLORED:
+                self.suggestion = sql_text.completion(before, self.names)
 
     def action_complete(self) -> None:
         if self.suggestion:
@@ -170,8 +168,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     SqlScreen {
         background: $background;
         & #head { height: 1; padding: 0 1; background: $panel; link-style: none; }
-        & SqlInput { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
-        & SqlInput:focus { border: none; }
+        & SqlInput { height: 8; max-height: 40%; background: $surface; }
         & #outcome { height: auto; max-height: 4; padding: 0 1; }
         & #result { height: 1fr; }
         & #catalog { display: none; width: 34; background: $surface; margin: 0 1 0 0; }
@@ -179,8 +176,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s,f9", "run", "Run", priority=True, id="sql.run"),
-        Binding("ctrl+g,f8", "explain", "Explain", priority=True, id="sql.explain"),
+        Binding("ctrl+s,f9", "run(False)", "Run", priority=True, id="sql.run"),
+        Binding("ctrl+g,f8", "run(True)", "Explain", priority=True, id="sql.explain"),
         Binding("ctrl+t", "writes", "Allow writing", priority=True, id="sql.writes"),
         Binding("y", "copy", "Copy", show=False, id="sql.copy"),
         Binding("x", "export", "Export", show=False, id="sql.export"),
@@ -213,9 +210,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         field = self.query_one(SqlInput)
         field.move_cursor(field.document.end)
         self._update_head()
-        self._show_outcome(
-            "tab completes a word or goes to the rows, ↑ to earlier statements", "$foreground 60%"
-        )
+        hint = "tab completes a word or goes to the rows, ↑ to earlier statements"
+        self._show_outcome(hint, "$foreground 60%")
         self._load_names()
 
     @work(group="names")
@@ -267,11 +263,11 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             field.text = statement
             field.move_cursor(field.document.end)
 
-    def action_run(self) -> None:
-        """Run the statement; stop waiting for a running one."""
+    def action_run(self, explain: bool) -> None:
+        """Run the statement, or explain it; stop waiting for a running one."""
         text = self.query_one(SqlInput).text
         if text.strip():
-            self._run_statement(text, self._writes)
+            (self._explain if explain else self._run_statement)(text, self._writes)
 
     @work(group="sql", exclusive=True)
     async def _run_statement(self, text: str, writes: bool) -> None:
@@ -284,11 +280,9 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             return
         self._wrote = self._wrote or writes
         self._result = sql_text.ResultRows(result, types)
-        rows = self._rows
-        rows.set_source(self._result, self._result.columns())
-        self._show_outcome(
-            sql_text.describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
-        )
+        self._rows.set_source(self._result, self._result.columns())
+        style = "$text-success" if not result["truncated"] else "$text-warning"
+        self._show_outcome(sql_text.describe_result(result), style)
 
     async def _call(self, text: str, writes: bool) -> Any:
         """Return the response of a statement; show the time until then. Raises `SvcError`."""
@@ -305,15 +299,11 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         finally:
             timer.stop()
 
-    def action_explain(self) -> None:
-        text = self.query_one(SqlInput).text
-        if text.strip():
-            self._explain(text, self._writes)
-
     @work(group="sql", exclusive=True)
     async def _explain(self, text: str, writes: bool) -> None:
         try:
-            result = await self._call(sql_text.explain_sql(text), writes)
+            statement = text if sql_text.EXPLAIN.match(text) else f"EXPLAIN QUERY PLAN {text}"
+            result = await self._call(statement, writes)
         except SvcError as error:
             self._show_outcome(self._error_text(error), "$text-error")
             return

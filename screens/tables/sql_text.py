@@ -5,10 +5,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
-from screens.tables.cells import as_text, measure_widths, piece, typed_piece
+from screens.tables.cells import as_text, measure_columns, piece, typed_piece
 from screens.widgets.rows import ItemRows, Line, ListColumn, Row, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
@@ -66,9 +67,8 @@ def spans_by_line(text: str) -> dict[int, list[StyledRange]]:
     for start, end, tone in spans(text):
         for line in range(bisect_right(ends, start), bisect_left(ends, end) + 1):
             first = ends[line - 1] if line else 0
-            lines.setdefault(line, []).append(
-                StyledRange(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
-            )
+            part = StyledRange(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
+            lines.setdefault(line, []).append(part)
     return lines
 
 
@@ -113,12 +113,8 @@ def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
+EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
 _INDEXED = re.compile(r"\bUSING\b")
-
-
-def explain_sql(statement: str) -> str:
-    return statement if _EXPLAIN.match(statement) else f"EXPLAIN QUERY PLAN {statement}"
 
 
 def plan_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
@@ -144,29 +140,28 @@ class ResultRows(ItemRows[Mapping[str, Any]]):
 
     def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
         """Create the rows. `result` is the response of `POST /sql`, with cells."""
-        self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
-        self.names: list[str] = [name for name, _ in self._names]
-        self.types: list[TypeInfo] = [type for _, type in self._names]
+        self.names: list[str] = [column["name"] for column in result["columns"]]
+        self.types: list[TypeInfo] = [types[column["type"]] for column in result["columns"]]
         super().__init__(self._row, result["rows"])
 
     def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
         texts = ([piece(row[name])[0] for row in self.items] for name in self.names)
-        measured = measure_widths(self.names, self.types, texts)
+        measured = measure_columns(self.names, self.types, texts)
         return tuple(
-            ListColumn(
-                name,
-                width.default,
+            replace(
+                column,
+                comfortable=0,
                 # A computed column is aligned by its first value.
-                right=type.align_right
+                right=column.right
                 or (type is COMPUTED and bool(self.items) and isinstance(self.items[0][name], int | float)),
-                preferred=width.longest,
             )
-            for (name, type), width in zip(self._names, measured, strict=True)
+            for name, type, column in zip(self.names, self.types, measured, strict=True)
         )
 
     def _row(self, at: int, row: Mapping[str, Any]) -> Row:
-        return Row(at, tuple((typed_piece(row[name], type),) for name, type in self._names))
+        cells = ((typed_piece(row[name], type),) for name, type in zip(self.names, self.types, strict=True))
+        return Row(at, tuple(cells))
 
     def cell(self, row: int, column: int) -> str:
         """Return a cell as text."""

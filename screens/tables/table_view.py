@@ -34,7 +34,7 @@ from screens.tables.grid import (
 )
 from screens.terminal_app import downloads_of
 from screens.widgets.component_styles import to_content
-from screens.widgets.rows import Line, ListColumn, Piece, TextLines, sanitize
+from screens.widgets.rows import Line, ListColumn, TextLines, Tone, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import wrote
@@ -83,9 +83,8 @@ class CellInput(LineInput):
             event.stop()
             event.prevent_default()
             start, end = sorted(self.selection)
-            self.post_message(
-                self.LinesPasted(event.text, self.value[:start] + event.text + self.value[end:])
-            )
+            value = self.value[:start] + event.text + self.value[end:]
+            self.post_message(self.LinesPasted(event.text, value))
 
 
 MAX_VALUE_LENGTH = 24
@@ -304,8 +303,11 @@ class TableView(ConsoleScreen):
             columns = grid.visible_columns()
             width = max((cell_len(sanitize(column.name)) for column in columns), default=0)
             lines: list[Line] = []
+            tone: Tone
             for column in columns:
-                text, tone = self._field(row, column)
+                text, tone = default_text(column), "dim"  # what an empty cell of a new row will be
+                if isinstance(row, TableRow) or column.name in row.cells:
+                    text, tone = typed_piece(self._value(row, column), column.type)
                 for number, line in enumerate(text.splitlines() or [""]):
                     name = set_cell_size("" if number else sanitize(column.name), width)
                     lines.append(((name, "dim"), ("  ", ""), (sanitize(line), tone)))
@@ -351,12 +353,6 @@ class TableView(ConsoleScreen):
         if edit is not None and column.name in edit.now:
             return edit.now[column.name]
         return row.cells[grid.column_index[column.name]]
-
-    def _field(self, row: NewRow | TableRow, column: TableColumn) -> Piece:
-        """Return the text of a cell; for an empty one of a new row what it will be."""
-        if isinstance(row, NewRow) and column.name not in row.cells:
-            return default_text(column), "dim"
-        return typed_piece(self._value(row, column), column.type)
 
     def _can_edit(self) -> bool:
         """Return whether rows can be edited; notify the user of the reason if not."""

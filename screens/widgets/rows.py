@@ -115,11 +115,8 @@ class RowCache:
         """Request the visible rows `first` to `end` of `count`, and some rows before and after them."""
         last = max(count - 1, 0) // CHUNK_ROWS
         low, high = min(max(first, 0) // CHUNK_ROWS, last), min(max(end - 1, 0) // CHUNK_ROWS, last)
-        after, before = (
-            range(high + 1, min(high + PREFETCH_CHUNKS, last) + 1),
-            range(max(low - PREFETCH_CHUNKS, 0), low),
-        )
-        requested = (range(low, high + 1), after, before)
+        after = range(high + 1, min(high + PREFETCH_CHUNKS, last) + 1)
+        requested = (range(low, high + 1), after, range(max(low - PREFETCH_CHUNKS, 0), low))
         if (requested, count) != (self._requested, self._count):
             self._short.clear()
         self._requested, self._count = requested, count
@@ -166,19 +163,16 @@ class RowCache:
             self._rows.move_to_end(chunk)
             if len(chunk_rows) < last - first:
                 self._short.add(chunk)
-        self._evict()
+        for chunk in list(self._rows):
+            if len(self._rows) <= self._max_chunks:
+                break
+            if not any(chunk in chunks for chunks in self._requested):
+                del self._rows[chunk]
         return True
 
     def mark_failed(self, window: FetchWindow) -> None:
         """Stop fetching these rows until the request changes: the source cannot provide them."""
         self._short.update(_chunks(window))
-
-    def _evict(self) -> None:
-        for chunk in list(self._rows):
-            if len(self._rows) <= self._max_chunks:
-                return
-            if not any(chunk in chunks for chunks in self._requested):
-                del self._rows[chunk]
 
 
 def _chunks(window: FetchWindow) -> range:
@@ -226,11 +220,8 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
     """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
-    for targets in (
-        [column.preferred for column in columns],
-        [column.comfortable for column in columns],
-        [room if column.grow else 0 for column in columns],
-    ):
+    widest = ((each.preferred, each.comfortable, room if each.grow else 0) for each in columns)
+    for targets in zip(*widest, strict=True):
         lack = {i: target - widths[i] for i, target in enumerate(targets) if target > widths[i]}
         for remaining, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
             extra = min(lack[i], spare // remaining)
@@ -284,9 +275,7 @@ def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
 
 def _isolate_direction(text: str) -> str:
     """Return text that does not change the direction of the following cells on bidirectional terminals."""
-    if text.isascii() or not any(
-        unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text
-    ):
+    if text.isascii() or _RIGHT_TO_LEFT.isdisjoint(map(unicodedata.bidirectional, text)):
         return text
     return text + _LEFT_TO_RIGHT_MARK
 

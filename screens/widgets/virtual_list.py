@@ -158,12 +158,6 @@ class VirtualList(ScrollView, can_focus=False):
     def _count_changed(self, added: int) -> None:
         """Handle a change of the number of rows."""
 
-    def _prefetch_count(self, count: int) -> None:
-        """Set the number of rows after the last ones have been fetched, so that no placeholder flashes."""
-        self._pending_count = count
-        self._cache.request(count - self._page, count, count)
-        self._start_fetch()
-
     def _request_visible(self) -> None:
         if self._room.height and self._pending_count is None:
             top = self.scroll_offset.y
@@ -358,7 +352,10 @@ class VirtualRows(VirtualList, can_focus=True):
         if count == self.count or self._fetching:
             return
         if self.following and count > self.count:
-            self._prefetch_count(count)
+            # The last rows are fetched before the number is set, so that no placeholder flashes.
+            self._pending_count = count
+            self._cache.request(count - self._page, count, count)
+            self._start_fetch()
         else:
             self._set_count(count)
 
@@ -497,9 +494,8 @@ class VirtualRows(VirtualList, can_focus=True):
     def _row_line(self, index: int, row: Row | None) -> Strip:
         """Render a row with cursor and mark. `▌` shows the cursor on terminals without colors."""
         is_current = index == self.cursor_row
-        sign = ("▌" if is_current and self.has_focus else " ") + (
-            "•" if row and row.key in self.marks else " "
-        )
+        mark = "•" if row and row.key in self.marks else " "
+        sign = f"{'▌' if is_current and self.has_focus else ' '}{mark}"
         style = self._base_style + self._styles_for("cursor") if is_current else self._base_style
         cursor = self.cursor_column if is_current and self._by_cell else None
         return self._line(row.cells if row else PLACEHOLDER, sign, style, cursor)

@@ -18,16 +18,7 @@ from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen, Tab, is_working
-from screens.dialog import (
-    ChoiceDialog,
-    ConfirmDialog,
-    ExportForm,
-    Field,
-    FileForm,
-    FittedLines,
-    PathField,
-    require_filled,
-)
+from screens.dialog import ChoiceDialog, ConfirmDialog, ExportForm, Field, FileForm, FittedLines, PathField
 from screens.files import parse_path, progress_bar, read_chunks
 from screens.logs.request_view import RequestView
 from screens.project_client import ProjectClient
@@ -176,16 +167,13 @@ class TextDialog(ChoiceDialog):
 
     def __init__(self, lines: Sequence[Line], actions: Sequence[str], picture: Picture | None = None) -> None:
         """Create the dialog. `actions` are those that it offers."""
-        super().__init__()
-        self._lines, self._actions, self._picture = lines, actions, picture
+        super().__init__(lambda room: lines)
+        self._actions, self._picture = actions, picture
 
     def choices(self) -> list[Binding]:
         """Return the keys of the actions that it offers, and those of every dialog."""
         hidden = {f"choose('{action}')" for action in _CHOICES.keys() - self._actions}
         return [each for each in super().choices() if each.action not in hidden]
-
-    def lines(self, room: int) -> Sequence[Line]:
-        return self._lines
 
     async def on_mount(self) -> None:
         if self._picture is not None:
@@ -305,10 +293,9 @@ class JobsScreen(ListScreen):
     @work(group="change")
     async def action_pause(self) -> None:
         if (schedule := self.current) is not None:
-            with self.shown_errors():
-                body = {**_address(schedule), "paused": not schedule["paused"]}
-                await self.client.call("PUT", "/schedules/paused", body)
-                self.reload()
+            body = {**_address(schedule), "paused": not schedule["paused"]}
+            await self.client.call("PUT", "/schedules/paused", body)
+            self.reload()
 
     def action_delete(self) -> None:
         if jobs := self.chosen():
@@ -339,10 +326,9 @@ class JobsScreen(ListScreen):
         if self._schedules:
             self.action_log()
         elif (row := self.current) is not None:
-            with self.shown_errors():
-                job = await self.client.call("GET", f"/jobs/{row['id']}")
-                actions = ("run", "delete", "log") if job["request"] else ("run", "delete")
-                self.show(job, rows.job_lines(job, self.now()), *actions)
+            job = await self.client.call("GET", f"/jobs/{row['id']}")
+            actions = ("run", "delete", "log") if job["request"] else ("run", "delete")
+            self.show(job, rows.job_lines(job, self.now()), *actions)
 
 
 def _address(schedule: Document) -> dict[str, str]:
@@ -451,17 +437,16 @@ class FilesScreen(ListScreen):
         if "prefix" in file:
             self.navigate([file["prefix"]])
             return
-        with self.shown_errors():
-            data = await asyncio.to_thread(_beginning, self.client, file)
-            picture, note = None, ""
-            try:
-                if is_image(data) and supports_unicode():
-                    image, pixels = await asyncio.to_thread(decode, data, file["size"])
-                    picture, note = Picture(image), f"{pixels[0]:,} × {pixels[1]:,}"
-            except SvcError as error:
-                note = error.message
-            lines = rows.file_lines(file, data, note, shown=picture is not None)
-            self.show(file, lines, "download", "delete", picture=picture)
+        data = await asyncio.to_thread(_beginning, self.client, file)
+        picture, note = None, ""
+        try:
+            if is_image(data) and supports_unicode():
+                image, pixels = await asyncio.to_thread(decode, data, file["size"])
+                picture, note = Picture(image), f"{pixels[0]:,} × {pixels[1]:,}"
+        except SvcError as error:
+            note = error.message
+        lines = rows.file_lines(file, data, note, shown=picture is not None)
+        self.show(file, lines, "download", "delete", picture=picture)
 
 
 def _beginning(client: ProjectClient, file: Document) -> bytes:
@@ -495,7 +480,6 @@ class UploadForm(FileForm[str]):
 
     async def work(self) -> str:
         """Store the file. Raises `SvcError`; nothing is stored then."""
-        require_filled([("file", self.value("file"))])
         path, key = parse_path(self.value("file")), self.value("key").strip()
         key = f"{key}{path.name}" if not key or key.endswith("/") else key
         found = await self._client.call("GET", "/files", params={"prefix": key, "limit": 1})

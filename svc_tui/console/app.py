@@ -16,9 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 from rich.table import Table
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
@@ -72,9 +71,9 @@ class Console(TerminalApp[None]):
             visibility: visible; width: 80; max-width: 96%; height: auto; max-height: 90%;
             margin-top: 3; padding: 1 1; background: $surface; border-left: outer $primary;
         }
-        & #--input { height: auto; border: none; background: $surface; padding-bottom: 1; }
+        & #--input { height: auto; background: $surface; padding-bottom: 1; }
         & #--results { overlay: none; height: auto; background: $surface; }
-        & CommandList { border: none; max-height: 20; background: $surface; padding: 0; }
+        & CommandList { max-height: 20; background: $surface; padding: 0; }
         & LoadingIndicator { display: none; }
     }
     """
@@ -265,38 +264,27 @@ class Console(TerminalApp[None]):
             raise SvcError(f'unknown theme "{name}"', hint)
         self.theme = name
 
-    def palette_entries(self) -> list[overlays.PaletteEntry]:
-        """Return the entries of the palette: actions with their keys, then commands with their values."""
-        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """Yield the entries of the palette: actions with their keys, then commands with their values."""
         first = overlays.binding_group(screen)
         active = [
             each
             for each in screen.active_bindings.values()
             if each.enabled and each.binding.id and self.is_offered(each.binding.action)
         ]
+        active.sort(key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each)))
         rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
-        for each in sorted(
-            active, key=lambda each: (overlays.binding_group(each.node) != first, overlays.by_use(each))
-        ):
-            binding = each.binding
-            if (
-                binding.description
-                and not overlays.is_movement(binding)
-                and binding.action != "command_palette"
-            ):
-                run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, each.node)
-                rows.setdefault(binding.description, (run, []))[1].append(self.get_key_display(binding))
-        entries = [
-            overlays.PaletteEntry(title, " ".join(dict.fromkeys(keys)), run)
-            for title, (run, keys) in rows.items()
-        ]
-        theme = overlays.PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
-        values = [
-            overlays.PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
-            for command in self._commands(screen)
-            for value in (command.values if command.word != "theme" else ())
-        ]
-        return [*entries, theme, *values]
+        for node, binding, *_ in active:
+            hidden = overlays.is_movement(binding) or binding.action == "command_palette"
+            if binding.description and not hidden:
+                action = partial(self.run_action, binding.action, node)
+                rows.setdefault(binding.description, (action, []))[1].append(self.get_key_display(binding))
+        for title, (run, keys) in rows.items():
+            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run)
+        yield SystemCommand("Theme", "", partial(self.action_command_line, "theme "))
+        for command in self._commands(screen):
+            for value in command.values if command.word != "theme" else ():
+                yield SystemCommand(f"{command.word} {value}", "", partial(command.run, [value]))
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():
@@ -431,9 +419,7 @@ class CreateScreen(Form[Choice]):
     TITLE_TEXT: ClassVar[str] = "Create a project"
     DONE: ClassVar[str] = "create and open"
     DEFAULT_CSS = """
-    CreateScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
-    CreateScreen OptionList:focus { border: none; }
-    CreateScreen OptionList { margin-bottom: 1; }
+    CreateScreen OptionList { max-height: 12; padding: 0; margin-bottom: 1; }
     """
 
     def __init__(self, choices: StartActions) -> None:
@@ -471,10 +457,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     StartScreen > Vertical { width: 64; max-width: 96%; height: auto; }
     StartScreen .name { text-style: bold; color: $primary; }
     StartScreen .about { color: $foreground-muted; margin-bottom: 1; }
-    StartScreen OptionList {
-        height: auto; max-height: 14; border: none; background: $background; padding: 0;
-        &:focus { border: none; }
-    }
+    StartScreen OptionList { max-height: 14; background: $background; padding: 0; }
     StartScreen > Vertical > Input { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -493,10 +476,8 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("svc", classes="name")
-            yield Static(
-                Content(f"Host small web applications from a terminal.\n{self._folder} is not in a project."),
-                classes="about",
-            )
+            about = f"Host small web applications from a terminal.\n{self._folder} is not in a project."
+            yield Static(Content(about), classes="about")
             yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
             yield Input(placeholder="part of a project's name", compact=True)
         yield KeyFooter()

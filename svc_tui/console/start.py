@@ -21,10 +21,8 @@ class LoginActions:
 
     def last_url(self) -> str:
         """Return the URL of the service that was used last, or "" if there is none."""
-        urls = (
-            key for key in credentials.CredentialStore.from_environment(os.environ).services() if "://" in key
-        )
-        return next(urls, "")
+        keys = credentials.CredentialStore.from_environment(os.environ).services()
+        return next((key for key in keys if "://" in key), "")
 
     def is_claimed(self, url: str) -> bool:
         """Return whether the service at a URL has an owner. Raises `SvcError` if SVC_TOKEN is set."""

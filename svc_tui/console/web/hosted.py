@@ -97,9 +97,8 @@ class HostedConsole:
 
     async def _login_page(self, error: SvcError | None = None, **values: str) -> Response:
         if error is None and not await self._auth.accounts.claimed():
-            error = SvcError(
-                "this service has no owner yet", f"Create one: `svc login {self._address}` asks for its code."
-            )
+            hint = f"Create one: `svc login {self._address}` asks for its code."
+            error = SvcError("this service has no owner yet", hint)
         text = await render_template("login.html", error=error, **values)
         response = Response(text, STATUS.get(error.code, 422) if error else 200, mimetype="text/html")
         if isinstance(error, TooManyAttempts):

@@ -129,11 +129,9 @@ class Pages:
                 return session
         mine = sum(session.user == visitor.user for session in self._sessions.values())
         if self.count >= MAX_PAGES or (visitor.user and mine >= MAX_USER_PAGES):
-            raise SvcError(
-                f"the Console is open in {mine if self.count < MAX_PAGES else MAX_PAGES} pages",
-                "Close one of them, then open this page again.",
-                code="unavailable",
-            )
+            problem = f"the Console is open in {mine if self.count < MAX_PAGES else MAX_PAGES} pages"
+            hint = "Close one of them, then open this page again."
+            raise SvcError(problem, hint, code="unavailable")
         session = BrowserSession(visitor.launch, visitor.owner, page, visitor.user)
         self._sessions[session.id] = session
         session.unwatch = visitor.watch(lambda message: self._end(session, message=message))
@@ -263,10 +261,8 @@ def page_routes(
         if session.folder is None or name not in session.downloads or not (session.folder / name).exists():
             abort(404)
         response = await send_file(session.folder / name, "application/octet-stream")
-        names = {
-            "filename": name.encode("ascii", "replace").decode(),
-            "filename*": f"UTF-8''{quote(name, '')}",
-        }
+        plain, encoded = name.encode("ascii", "replace").decode(), f"UTF-8''{quote(name, '')}"
+        names = {"filename": plain, "filename*": encoded}
         response.headers.set("Content-Disposition", "attachment", **names)
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -149,9 +149,8 @@ async def serve_page(
         threading.Thread(target=watch_access, name="access", daemon=True).start()
         server = serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
         serving = asyncio.create_task(server)
-        stderr.progress(
-            "open the address in a browser; each address admits one browser; press ctrl+c to stop"
-        )
+        hint = "each address admits one browser; press ctrl+c to stop"
+        stderr.progress(f"open the address in a browser; {hint}")
         await stop.wait()
         await pages.close()
         await serving

@@ -20,6 +20,7 @@ from screens.board.cards import (
     resource_details,
     service_limits,
     sparkline,
+    table,
 )
 from screens.board.diagram import WIDTHS
 from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus
@@ -103,7 +104,7 @@ def test_low_rate_is_formatted_per_minute(per_second: float, text: str) -> None:
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
 def test_details_fit_panel_width(resource: BoardResource, health: Health, room: int) -> None:
     status = ProjectStatus(memory=(300 << 20, 1 << 30), quota={"requests": 20, "storage_mb": 10})
-    lines = resource_details(resource, health, (), ("web:/api/*",), service_limits(status), room)
+    lines = table(resource_details(resource, health, (), ("web:/api/*",), service_limits(status)), room)
     assert max(widths(lines)) <= room
     text = " ".join("".join(part for part, _ in line).strip() for line in lines)
     assert "300 MiB of 1.0 GiB of memory used" in text or room < 60
@@ -142,7 +143,7 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     health = Health(state="ready", domains=domains)
     card = resource_card(resource, health, 30)
     assert "".join(text for text, _ in card[1]) == "  ▲ www.shop.example… +2 0 r/s"
-    lines = resource_details(resource, health, (), (), (), 90)
+    lines = table(resource_details(resource, health, (), (), ()), 90)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
     assert "● shop.example.org  valid" in text
     assert "▲ www.shop.example.org  failed: 192.0.2.1 does not answer" in text
@@ -150,7 +151,7 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     assert "Y copies the DNS records to set" in text
     certificate = {"state": "failed", "until": None, "detail": "refused"}
     health = Health(state="ready", domains=[domains[0] | {"certificate": certificate}])
-    lines = resource_details(resource, health, (), (), (), 90)
+    lines = table(resource_details(resource, health, (), (), ()), 90)
     assert "Y copies" not in "".join(part for line in lines for part, _ in line)
 
 
@@ -161,7 +162,7 @@ def test_details_show_the_next_time_and_the_last_result_of_each_schedule() -> No
         {"path": "/poll", "next": None, "paused": True, "last": last},
     )
     health = Health(state="ready", schedules=schedules)
-    lines = resource_details(resource("worker", "js"), health, (), (), (), 90)
+    lines = table(resource_details(resource("worker", "js"), health, (), (), ()), 90)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
     assert f"/nightly  next {local_time('2026-11-29T02:00:00+00:00')}" in text
     assert f"/poll  paused  last failed 500 at {local_time('2026-11-28T02:00:00+00:00')}" in text
@@ -172,7 +173,7 @@ def test_fallback_is_on_the_card_and_in_the_details() -> None:
     front = replace(resource("web", "static"), fallback="web-server")
     card = resource_card(front, Health(), 34)
     assert "public → web-server" in "".join(text for text, _ in card[1])
-    details = resource_details(front, Health(), (), (), (), 60)
+    details = table(resource_details(front, Health(), (), (), ()), 60)
     (line,) = (line for line in details if line and line[0][0].startswith("fallback"))
     assert "→ web-server" in "".join(text for text, _ in line)
 
@@ -181,5 +182,5 @@ def test_fallback_is_on_the_card_and_in_the_details() -> None:
     ("door", "tab"), [("tables", "tables"), ("jobs", "jobs"), ("files", "files"), ("echo", "logs")]
 )
 def test_details_of_a_door_name_the_tab_that_it_opens(door: str, tab: str) -> None:
-    text = "".join(text for line in door_details(door, BoardDoor(), 60) for text, _ in line)
+    text = "".join(text for line in table(door_details(door, BoardDoor()), 60) for text, _ in line)
     assert door_tab(door) == tab and f"enter opens {tab.capitalize()}" in text

@@ -125,8 +125,8 @@ def test_selected_fallback_is_explained_and_dim() -> None:
     model.manifest = Manifest(resources, (API,), "digest")
     model.diagram = build_diagram(model.manifest, (), NO_USERS, 120)
     hit = Hit("edge", "web fallback")
-    assert model.mount(hit) is None and model.requested(hit) == "ticks"
-    assert "".join(text for text, _ in model.summary(hit)) == "web → ticks  as fallback"
+    assert model.mount(hit) is None and model.item(hit).requested == "ticks"
+    assert "".join(text for text, _ in model.item(hit).summary) == "web → ticks  as fallback"
     title, lines = model.details(hit, 60) or ("", [])
     text = "\n".join("".join(text for text, _ in line) for line in lines)
     assert title == "web → ticks" and "without a mount and a file" in text and "svc.toml" in text

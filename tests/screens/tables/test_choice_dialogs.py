@@ -1,14 +1,16 @@
 """Dialogs in terminals of any size, and the values that the dialog for conflicts shows."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
 
 from screens.dialog import ChoiceDialog, ConfirmDialog, Form
-from screens.tables.dialogs import Conflicts, PasteScreen, excerpts
+from screens.tables.dialogs import Conflicts, PasteScreen, conflict_lines, excerpts, paste_lines
 from screens.tables.forms import SchemaText
+from screens.terminal_app import TerminalApp
 from tests.support.screens import OpenApp, text
 
 SIZES = [(80, 24), (60, 20), (40, 10)]
@@ -33,11 +35,11 @@ def visible_words(app: App[Any]) -> str:
 
 
 def conflicts() -> ChoiceDialog:
-    return Conflicts("people", ROWS)
+    return Conflicts(partial(conflict_lines, "people", ROWS))
 
 
 def pasted() -> ChoiceDialog:
-    return PasteScreen("people", PREVIEW, [None] * 9)
+    return PasteScreen(partial(paste_lines, "people", PREVIEW, [None] * 9))
 
 
 class LongForm(Form[str]):
@@ -61,7 +63,7 @@ def test_excerpts_measure_wide_characters_in_cells() -> None:
 
 @pytest.mark.anyio
 async def test_keys_of_form_and_question_stay_visible(open_app: OpenApp) -> None:
-    async with open_app(App(), (40, 10)) as pilot:
+    async with open_app(TerminalApp(), (40, 10)) as pilot:
         for screen, keys in (
             (LongForm(), "enter create it"),
             (ConfirmDialog("quit?", "3 rows are changed. " * 30, "quit"), "y quit n cancel"),
@@ -74,7 +76,7 @@ async def test_keys_of_form_and_question_stay_visible(open_app: OpenApp) -> None
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", SIZES)
 async def test_conflict_dialog_shows_difference_of_long_values(open_app: OpenApp, size: Any) -> None:
-    async with open_app(App(), size) as pilot:
+    async with open_app(TerminalApp(), size) as pilot:
         await pilot.app.push_screen(conflicts())
         lines = []
         for _ in range(9):
@@ -89,7 +91,7 @@ async def test_conflict_dialog_shows_difference_of_long_values(open_app: OpenApp
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("create", [conflicts, pasted])
 async def test_choices_stay_visible_while_lines_scroll(open_app: OpenApp, size: Any, create: Any) -> None:
-    async with open_app(App(), size) as pilot:
+    async with open_app(TerminalApp(), size) as pilot:
         dialog = create()
         await pilot.app.push_screen(dialog)
         await pilot.pause()
