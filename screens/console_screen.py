@@ -285,7 +285,7 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
 
         async def run() -> Any:
             with self.shown_errors():
-                return await work()
+                return await (work() if callable(work) else work)
 
         return super().run_worker(run, *arguments, **options)
 
