@@ -29,15 +29,17 @@ def short() -> DoorRequest:
 
 def processes() -> set[int]:
     """The processes of operations that this one started."""
-    found = (Path("/proc") / pid for task in Path("/proc/self/task").iterdir() for pid in children(task))
-    return {int(each.name) for each in found if b"doors.crypto.process" in (each / "cmdline").read_bytes()}
+    tasks = Path("/proc/self/task").iterdir()
+    found = {pid for task in tasks for pid in content(task / "children").split()}
+    return {int(pid) for pid in found if "doors.crypto.process" in content(Path(f"/proc/{pid}/cmdline"))}
 
 
-def children(task: Path) -> list[str]:
+def content(path: Path) -> str:
+    """Return what the system says of a thread or process, empty if it has ended."""
     try:
-        return (task / "children").read_text().split()
-    except OSError:  # The thread has ended meanwhile.
-        return []
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def cpu_ticks(process: int) -> int:
