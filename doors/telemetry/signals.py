@@ -198,6 +198,8 @@ class Reader:
     point: Callable[[Any, MetricKind | None], Point]
     parse: Callable[[Any], Any]
     """Returns the message of an encoded record, span or metric. Raises `BadRecord` and `ValueError`."""
+    read: Callable[[bytes], None]
+    """Adds all parts of a document. Raises `ValueError` if it is malformed, and `LimitExceeded`."""
 
     def __init__(self, signal: Signal, caller: Caller, now_ns: int) -> None:
         self.signal, self._caller, self._now_ns = signal, caller, now_ns
@@ -213,10 +215,6 @@ class Reader:
         self._taken = self._count = 0
         add = {"logs": self._add_record, "traces": self._add_span, "metrics": self._add_metric}
         self._add: Callable[[Any, Texts], None] = add[signal]
-
-    def read(self, data: bytes) -> None:
-        """Add all parts of a document. Raises `ValueError` if it is malformed, and `LimitExceeded`."""
-        raise NotImplementedError
 
     def reject(self, reason: str, count: int = 1) -> None:
         """Count rejected parts."""
