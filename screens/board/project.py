@@ -291,17 +291,23 @@ class MountDraft:
                 return
             self.edits, self.plan, self.problem = edits, plan, None
 
-    async def replan(self) -> None:
-        """Plan again after a change of the file; `problem` holds the error."""
+    async def replan(self) -> bool:
+        """Plan again after a change of the file; `problem` holds the error.
+
+        Return whether others had changed what the edits are based on. A save in progress ends first, because
+        its change is not one of others.
+        """
         async with self._lock:
+            before = self.plan
             if not self.edits:
-                return
+                return False
             try:
                 self.plan, self.problem = await self._plan(self.edits), None
             except Unreachable:
-                return  # The last plan stays visible. Its digest prevents saving if the file has changed.
+                return False  # The last plan stays visible. Its digest prevents saving over other changes.
             except SvcError as error:
                 self.plan, self.problem = None, error
+            return before is not None and (self.plan is None or self.plan["digest"] != before["digest"])
 
     async def undo(self) -> None:
         """Remove the last edit, or stage the inverse of the last saved edits."""

@@ -200,13 +200,11 @@ class BoardScreen(ConsoleScreen):
         if changed:
             if self.canvas.source is not None:
                 self._stop_connecting()
-            plan = self._draft.plan
-            if self._deployed and plan and plan["digest"] != self._model.manifest.digest:
+            if await self._draft.replan() and self._deployed:
                 with suppress(SvcError):  # The next save names it too if the edits no longer apply.
                     live = (await self.client.call("GET", "/deployments"))["activations"][0]
                     text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
                     self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
-            await self._draft.replan()
             self._show_draft()
         await self._draw()
         await self._load_requests()

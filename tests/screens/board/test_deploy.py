@@ -304,6 +304,31 @@ def test_edge_drawn_on_a_service_activates_a_deployment_and_undo_another(
     asyncio.run(board(open_app, on_service(live), test))
 
 
+def test_poll_while_an_edit_is_saved_does_not_report_the_edit_as_one_of_others(
+    open_app: OpenApp, live: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_screen, "POLL_SECONDS", 3600.0)
+    client = on_service(live)
+
+    async def test(ui: Board) -> None:
+        await draw(ui, "/blog/*")
+        call, manifest = client.call, ui.screen._model.manifest
+
+        async def activated_before_the_response(method: str, path: str, body: Any = None) -> Any:
+            response = await call(method, path, body)
+            if path == "/manifest/write":
+                ui.screen._poll()
+                await ui.until(lambda: ui.screen._model.manifest.digest != manifest.digest)
+            return response
+
+        monkeypatch.setattr(client, "call", activated_before_the_response)
+        await ui.press("ctrl+s")
+        (message,) = ui.app.messages
+        assert "activated a deployment" in message
+
+    asyncio.run(board(open_app, client, test))
+
+
 def test_of_two_people_who_draw_at_once_one_wins_and_the_other_sees_why(
     open_app: OpenApp, live: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
