@@ -292,10 +292,9 @@ class MountDraft:
             self.edits, self.plan, self.problem = edits, plan, None
 
     async def replan(self) -> bool:
-        """Plan again after a change of the file; `problem` holds the error.
+        """Plan again after a change of the file and a save in progress; `problem` holds the error.
 
-        Return whether others had changed what the edits are based on. A save in progress ends first, because
-        its change is not one of others.
+        Return whether others changed what the edits are based on.
         """
         async with self._lock:
             before = self.plan

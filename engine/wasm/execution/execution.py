@@ -273,11 +273,7 @@ class Execution:
                     self._waiter = None
             if self.reason is not None:
                 raise _Stopped
-            if run.offloaded:
-                self._start_reading()
-                done = await self._poll_in_thread(invocation)
-            else:
-                done = self._poll(invocation)
+            done = await self._poll_in_thread(invocation) if run.offloaded else self._poll(invocation)
             self._flush_events()
             if not done:
                 runner.budget.check_growth()
@@ -317,12 +313,13 @@ class Execution:
     async def _poll_in_thread(self, invocation: Invocation) -> bool:
         """Poll once in a worker thread; return whether the invocation has completed.
 
-        Does nothing if the run would begin while the budget is overrun: it may have waited for the thread.
+        Does nothing if the run was stopped meanwhile, or would begin while the budget is overrun.
         """
+        self._start_reading()
         runner = self._guest.runner
 
         def poll() -> tuple[bool, int, int]:
-            if not self._has_begun and runner.budget.overrun:
+            if self.reason is not None or (not self._has_begun and runner.budget.overrun):
                 return False, 0, 0
             began, touched = thread_time_ns(), touched_bytes()
             done = invocation.poll()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.manifest.model import Resource
+from engine.wasm.capi.wasmtime import Invocation
 from engine.wasm.execution.config import MIB
 from engine.wasm.execution.execution import LONG_STRETCH_NS, UsualStretch
 from engine.wasm.execution.memory_budget import touched_bytes
@@ -98,5 +99,27 @@ def test_computing_runs_of_a_project_take_turns_with_another_project(
         assert turns.count("hog") < 30 * turns.count("other")
         hog.runner.stop_all()
         await asyncio.gather(*endless)
+
+    with_guests(cache, test)
+
+
+def test_runs_stopped_while_they_wait_for_a_thread_do_not_compute(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll, polled = Invocation.poll, list[Invocation]()
+
+    def recorded(invocation: Invocation) -> bool:
+        polled.append(invocation)
+        return poll(invocation)
+
+    monkeypatch.setattr(Invocation, "poll", recorded)
+
+    async def test(hog: Guest, other: Guest) -> None:
+        endless = [asyncio.create_task(run(hog, "/l")) for _ in range(20)]
+        await until(lambda: len(polled) > 100)
+        hog.runner.stop_all()
+        polled.clear()
+        await asyncio.gather(*endless)
+        assert len(polled) <= 2  # Each worker thread may have taken one just before.
 
     with_guests(cache, test)
