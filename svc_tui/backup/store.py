@@ -160,6 +160,11 @@ class StoredObject:
     size: int
 
 
+def folder_of(url: str) -> Path | None:
+    """Return the folder of a `file` URL, None for other stores."""
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+
+
 class BackupStore:
     """The objects below a URL. Methods block; use them on threads. They raise `BackupError`."""
 
@@ -179,10 +184,9 @@ class BackupStore:
         """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
-        path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-        self._folder = Path(path) if path else None
+        self._folder = folder_of(url)
         with self._translated("be opened"):
-            options: dict[str, Any] = {"mkdir": create} if path else _REMOTE
+            options: dict[str, Any] = {"mkdir": create} if self._folder else _REMOTE
             self._store = obstore.store.from_url(url, **options)
 
     @contextmanager

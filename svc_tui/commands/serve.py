@@ -222,7 +222,7 @@ def serve(
         targets = list(map(parse_target, notify))
     check_name(name)
     if print_unit:
-        stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
+        stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0, backup=backup))
     if print_socket:
         stdout.line(socket_unit(name, addresses))
     if print_unit or print_socket:

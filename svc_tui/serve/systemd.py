@@ -108,14 +108,18 @@ def check_name(name: str) -> None:
         )
 
 
-def service_unit(name: str, arguments: Sequence[str], data: Path, *, grace: float, memory_mib: int) -> str:
-    """Return a unit that runs `svc` with these arguments as the user `name`, with write access only to
-    `data`.
+def service_unit(
+    name: str, arguments: Sequence[str], data: Path, *, grace: float, memory_mib: int, backup: str = ""
+) -> str:
+    """Return a unit that runs `svc` with these arguments as the user `name`, with write access only to `data`
+    and to the folder of the URL `backup`, if it exists.
 
     Its file name is `name`.service. Paths in it are absolute, because systemd starts programs in `/`; `grace`
     is in seconds, `memory_mib` the memory budget or 0. `name`.socket provides the sockets, so that svc needs
     no privilege for ports below 1024.
     """
+    from svc_tui.backup.store import folder_of  # Imported on demand: it takes long.
+
     program = str(Path(sys.prefix) / "bin" / "svc")
     # The folder of `svc -C DIR serve` is already part of the absolute paths.
     words = enumerate(pairwise(arguments), 1)
@@ -128,7 +132,7 @@ def service_unit(name: str, arguments: Sequence[str], data: Path, *, grace: floa
         name=name,
         command=command,
         home=_quoted(f"SVC_HOME={data}"),
-        data=_quoted(str(data)),
+        data=" ".join(map(_quoted, [str(data), *(f"-{each}" for each in [folder_of(backup)] if each)])),
         start=_START_SECONDS,
         stop=grace + _STOP_SECONDS,
         memory=f"{memory_mib * 5 // 4}M" if memory_mib else _MEMORY_MAX,

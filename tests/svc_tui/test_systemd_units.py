@@ -31,6 +31,14 @@ def test_service_unit_has_no_capabilities_and_writes_only_its_data() -> None:
     assert [line for line in lines if line.startswith(("ReadWrite", "Ambient"))] == ["ReadWritePaths=/data"]
 
 
+def test_service_unit_writes_the_folder_of_its_backup() -> None:
+    def unit(backup: str) -> list[str]:
+        return service_unit("svc", ["svc"], Path("/data"), grace=10, memory_mib=0, backup=backup).splitlines()
+
+    assert 'ReadWritePaths=/data "-/mnt/an ü"' in unit("file:///mnt/an%20ü")
+    assert "ReadWritePaths=/data" in unit("s3://bucket/svc")
+
+
 def test_service_unit_limits_the_memory_of_all_its_processes() -> None:
     def unit(memory_mib: int) -> list[str]:
         arguments = ["svc", "serve"]
