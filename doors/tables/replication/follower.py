@@ -60,7 +60,8 @@ class CopyFollower:
         """
         self.verified = False
         """Whether the file was built from the log, or found equal to others, since it was opened."""
-        self._opened = False
+        self.opened_at = 0.0
+        """When the copy was first opened (time of the event loop), 0 before."""
         self._content: Content | None = None
         """The content that is or was compared last."""
         self._announced = 0
@@ -100,7 +101,7 @@ class CopyFollower:
 
     @property
     def opened(self) -> bool:
-        return self._opened and not self._damage
+        return self.opened_at > 0 and not self._damage
 
     @property
     def position(self) -> int:
@@ -196,8 +197,8 @@ class CopyFollower:
             raise CannotApply(self._damage)
         while messages := await self._log.read(self._name, max(self.position, copy.after)):
             await self.in_thread(copy.apply, messages, self.position, self._on_entry_in_thread)
-        if not self._opened:
-            self._opened = True
+        if not self.opened_at:
+            self.opened_at = self._loop.time()
             self._notify()
 
     def _open_file(self) -> Copy:

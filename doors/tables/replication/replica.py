@@ -100,12 +100,18 @@ class Replica:
     async def open(self, *, fresh: bool, written: int = 0) -> bool:
         """Wait until the copy exists. If `fresh`, or if it lacks the entry `written`, wait for all entries.
 
-        The log may lack that entry: a client can name any. Returns False without that if the read is to be
-        fresh and the copy may be damaged: the writer can answer it. Raises `ReplicationError`.
+        The log may lack that entry: a client can name any. While the copy may be damaged, returns False if
+        the read is to be fresh, because the writer can answer it; others wait a while for the comparison,
+        which needs a majority. Raises `ReplicationError`.
         """
         await self.copy.until(lambda: self.copy.opened)
         if fresh and not self.copy.verified:
             return False
+        rest = self.copy.opened_at + WRITER_SECONDS - self._loop.time()
+        if not self.copy.verified and rest > 0:
+            with suppress(ReplicationError):
+                await self.copy.until(lambda: self.copy.verified, rest)
+        await self.copy.until(lambda: self.copy.opened)
         if (fresh or written > self.copy.position) and not (self.writes and self._is_settled()):
             await self.reach(await self._last())
         return True

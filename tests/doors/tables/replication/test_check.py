@@ -75,12 +75,15 @@ def test_damaged_copy_is_built_again_after_it_was_opened(tmp_path: Path, number:
 
 @pytest.mark.parametrize("number", [0, 2], ids=["writer", "another"])
 @pytest.mark.parametrize("names", ["abc", "ac"], ids=["of three", "of two"])
-def test_damaged_row_is_neither_read_nor_updated(tmp_path: Path, names: str, number: int) -> None:
+@pytest.mark.parametrize("stale", [False, True], ids=["fresh", "stale"])
+def test_damaged_row_is_neither_read_nor_updated(
+    tmp_path: Path, stale: bool, names: str, number: int
+) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
         at = min(number, len(nodes) - 1)
         await damage(nodes, at, logs)
-        status, document = await nodes[at].send("query", FIRST)
+        status, document = await nodes[at].send("query", FIRST, stale_reads=stale)
         assert (status, document["rows"]) == (200, [{"v": SOUND}])
         assert (await nodes[at].send("exec", "UPDATE t SET v = v || '!' WHERE id = 1"))[0] == 200
         for node in nodes:
