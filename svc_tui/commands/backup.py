@@ -28,6 +28,7 @@ from svc_tui.backup.store import (
     VALUES,
     VERIFIED,
     BackupDamaged,
+    BackupError,
     BackupStore,
     Entries,
     OtherKey,
@@ -214,30 +215,37 @@ def verify(
 ) -> Answer:
     """Read every object; name each one that is damaged or missing."""
     store, sealed_with = _open(url, key)
+    compared = list[str]()
     with ProgressLine() as line:
         objects, problems = check(store, lambda done, total: line.show(f"{done} of {total} objects"))
         if full and not problems:
             line.show("restoring the tables")
-            folder = absolute(data or Home.from_environment(os.environ).root / "data")
-            problems = _restored(store, sealed_with, folder)
+            compared, problems = _restored(store, sealed_with, data)
     hint = "Restore what is named from a copy of the store. Later snapshots of tables do not need it."
     error = SvcError(f"the backup at {url} has {plural(len(problems), 'problem')}", hint)
-    lines = [*problems, f"verified {plural(objects, 'object')}"]
-    return Answer({"objects": objects, "problems": problems}, lines, error=error if problems else None)
+    equal = f"; the tables of {', '.join(compared)} equal a restore" if compared else ""
+    lines = [*problems, f"verified {plural(objects, 'object')}{equal}"]
+    document = {"objects": objects, "compared": compared, "problems": problems}
+    return Answer(document, lines, error=error if problems else None)
 
 
-def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
-    """Return what a restore of the tables lacks, or has otherwise than the service of a data directory."""
+def _restored(store: BackupStore, key: SecretsKey, given: Path | None) -> tuple[list[str], list[str]]:
+    """Return the projects whose tables a restore has as the service, and what it lacks or has otherwise."""
+    data = absolute(given or Home.from_environment(os.environ).root / "data")
     try:
         own = str(json.loads((data / ID_FILE).read_text())["service"])
     except (OSError, ValueError, KeyError, TypeError):
         own = ""
     if own.encode() != store.get(SERVICE):
+        if given:
+            raise InvalidUsage(
+                f"{data} is not the service of this backup", "Pass its data directory: --data DIR"
+            )
         stderr.note(f"{data} is not the service of this backup: its tables are restored, but not compared")
         with temporary_folder("svc-verify-") as folder:
             tables = asyncio.run(restore(store, key, folder / "data")).tables
-            return [f"{each.project}: {each.problem}" for each in tables if each.problem]
-    problems = []
+            return [], [f"{each.project}: {each.problem}" for each in tables if each.problem]
+    compared, problems = [], []
     for path in sorted(data.glob(f"projects/*/tables/{DATABASE_NAME}")):
         end = time.monotonic() + FULL_SECONDS
         try:
@@ -246,7 +254,8 @@ def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
         except BackupDamaged as error:
             problem = error.message
         problems += [problem] if problem else []
-    return problems
+        compared += [] if problem else [path.parent.parent.name]
+    return compared, problems
 
 
 def restore_command(
@@ -351,6 +360,7 @@ def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
         store.get(SERVICE)
     except OtherKey:
         raise
-    except BackupDamaged:
-        pass  # The command names what it needs and cannot read.
+    except BackupDamaged:  # The command names what it needs and cannot read.
+        if not values_times(each.name for each in store.list(VALUES)):
+            raise BackupError(f"{url} has no backup of a service", "Check the URL.") from None
     return store, opened

@@ -155,6 +155,9 @@ def test_tables_are_restored_as_of_a_moment(machine: Machine) -> None:
         verified = machine.run(*verify, *options)
         assert verified.returncode == 0, verified.stdout + verified.stderr
         assert note in verified.stderr
+        assert ("; the tables of shop equal a restore" in verified.stdout) is not bool(note)
+    other = machine.run(*verify, "--data", str(machine.folder))
+    assert other.returncode == 2 and "is not the service of this backup" in other.stderr
     with closing(sqlite3.connect(machine.data / "projects" / "shop" / "tables" / "tables.db")) as connection:
         connection.execute("update item set name = 'foreign'")
         connection.commit()

@@ -59,6 +59,15 @@ def test_backup_whose_service_is_lost_or_damaged_is_verified(
     assert run(["backup", "status", url, "--key", key]) == run(["backup", "verify", url, "--key", key]) == 0
 
 
+def test_url_without_a_backup_is_refused(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, above = key_file(tmp_path / "safe", KEY), url.rpartition("/")[0]
+    for command in ("status", "verify"):
+        assert run(["backup", command, above, "--key", key]) == 1
+        assert f"{above} has no backup of a service\n  hint: Check the URL." in capsys.readouterr().err
+
+
 def test_other_keys_are_not_confirmed(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = key_file(tmp_path / "other", SecretsKey.create())
     new = str(tmp_path / "new")
