@@ -15,18 +15,19 @@ from typing import Any
 
 from doors.tables.replication.copy import Copy, digest_of, read_log_position, save_snapshot
 from doors.tables.replication.entry import LAST, Entry
-from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.errors import CannotApply, storage_failure
 from doors.tables.replication.journal import JournalEntry, begin_again, read_frames
 from doors.tables.replication.recorder import stored_tables
-from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner, open_replica
+from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, close_owner, open_owner, open_replica
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
+from engine.bucket.layout import CONTROL
 from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import rename_durably, write_atomic
-from engine.files.temporary import temporary_folder
+from engine.files.temporary import remove_abandoned, temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.removals import removal_times
 from engine.service.secrets import KEY_FILE, SecretsKey
@@ -47,6 +48,7 @@ from svc_tui.backup.store import (
 )
 
 NOW_NS = (1 << 63) - 1
+_WORK = ".svc-restore-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,8 +80,8 @@ class Restored:
 
 
 def text(time_ns: int, *, exact: bool = False) -> str:
-    """Return a time in UTC, in seconds or `exact` microseconds, as `--at` takes it."""
-    moment = _EPOCH + timedelta(microseconds=time_ns // 1000)
+    """Return a time in UTC, in seconds or `exact` as the next microsecond, as `--at` takes it."""
+    moment = _EPOCH + timedelta(microseconds=-(-time_ns // 1000))
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if exact else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -109,18 +111,23 @@ async def restore(
 ) -> Restored:
     """Restore a backup as of a time, or of the moment before a deployment, into a missing or empty folder.
 
-    `projects` limits whose tables are restored, empty for all. The folder is complete once it has its name.
+    `projects` limits whose tables are restored, empty for all. The folder is complete once it has `CONTROL`.
     Raises `SvcError`.
     """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
-    if deployment:
-        time_ns = await asyncio.to_thread(_time_before, store, deployment)
-    values_ns, values = await asyncio.to_thread(_values, store, time_ns)
-    found = await asyncio.to_thread(_find_tables, store, projects)
     try:
+        target = target.resolve()
+        remove_abandoned(_WORK, target)
+        is_folder = target.is_dir()
+        if any(target.iterdir()) if is_folder else target.exists():
+            raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
+        if deployment:
+            time_ns = await asyncio.to_thread(_time_before, store, deployment)
+        values_ns, values = await asyncio.to_thread(_values, store, time_ns)
+        found = await asyncio.to_thread(_find_tables, store, projects)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(".svc-restore-", target.parent) as work:
+        with suppress(OSError):
+            target.chmod(0o700)
+        with temporary_folder(_WORK, target if is_folder else target.parent) as work:
             data = work / "data"
             async with aclosing(FolderBucket(data, "svc restore")) as bucket:
                 blobs = await asyncio.to_thread(store.blobs)
@@ -138,8 +145,10 @@ async def restore(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
                 )
             report.tables = len(tables)
-            target.rmdir() if target.exists() else None
-            rename_durably(data, target)
+            # A folder stays, which may be the mount point of a volume. Its database comes last.
+            parts = sorted(data.iterdir(), key=lambda each: each.name == CONTROL) if is_folder else [data]
+            for part in parts:
+                rename_durably(part, target / part.name if is_folder else target)
     except OSError as error:
         raise disk_error(target, error) from error
     return Restored(report, findings, values_ns, tables)
@@ -157,14 +166,11 @@ def _values(store: BackupStore, time_ns: int) -> tuple[int, dict[str, bytes]]:
 def _time_before(store: BackupStore, deployment: str) -> int:
     """Return the time of a deployment, whose id begins with it. Raises `BackupError`."""
     _, values = _values(store, NOW_NS)
-    try:
-        if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
-            raise ValueError(deployment)
-        moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
+    if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
         raise BackupError(
             f"the backup at {store.url} has no deployment {deployment}", "`svc deployments` lists the ids."
-        ) from None
+        )
+    moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     return int(moment.timestamp()) * 10**9
 
 
@@ -197,18 +203,14 @@ def _restore_tables(
         own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
         since_ns = removed.get(project, 0)
         earlier = [each for each in own if since_ns < each.time_ns <= time_ns]
-        if not earlier and since_ns:
-            continue
         if not earlier:
             problem = f"the backup of its tables begins at {text(own[0].time_ns)}"
-            restored.append(RestoredTables(project, 0, 0, problem))
+            restored += [] if since_ns else [RestoredTables(project, 0, 0, problem)]
             continue
         parts = [each for each in entries if each.project == project and each.journal == earlier[-1].journal]
         path = folder / project / "tables" / DATABASE_NAME
-        try:
-            restored.append(restore_file(store, path, earlier[-1], parts, time_ns))
-        except (Error, CannotApply) as error:
-            raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
+        restored.append(restore_file(store, path, earlier[-1], parts, time_ns))
+        begin_again(path)  # The service that was backed up may write to its journal, too.
     return restored
 
 
@@ -235,7 +237,6 @@ def replace_tables(path: Path, source: Path, before: Callable[[], int]) -> int:
     That is called when no other connection can write any more, and nothing is replaced yet. Connections that
     are open continue with the new content. Raises `SvcError` without room, SQLite's errors and OSError.
     """
-    begin_again(source)
     if shutil.disk_usage(path.parent).free < 2 * source.stat().st_size:  # The write-ahead log, and the file.
         raise SvcError(
             f"the disk has no room for two copies of the tables, of {source.stat().st_size >> 20} MiB each",
@@ -259,31 +260,34 @@ def restore_file(
     time_ns: int = NOW_NS,
     last: int = NOW_NS,
 ) -> RestoredTables:
-    """Restore a database as of a time, and of the transaction `last` at most.
-
-    Raises `BackupError`, `CannotApply`, SQLite's errors and OSError.
-    """
+    """Restore a database as of a time, and until the transaction `last`. Raises `BackupError` and OSError."""
     path.parent.mkdir(parents=True, mode=0o700)
     with path.open("wb") as file:
         for piece in store.read(snapshot.name):
             file.write(piece)
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
-    with closing(Copy(path, snapshot.journal, stored)) as copy:
-        for entry in _following(store, snapshot, parts):
-            if entry.time_ns > time_ns or entry.sequence > last:
-                break
-            decoded = Entry.decode(entry.content)
-            if copy.log_position is None or decoded.previous != copy.log_position.chain:
-                problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"
-                break
-            if decoded.kind == "gap":
-                at = text(entry.time_ns)
-                problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
-                break
-            copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
-            sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
-    close_owner(open_owner(path))
+    try:
+        with closing(Copy(path, snapshot.journal, stored)) as copy:
+            for entry in _following(store, snapshot, parts):
+                if entry.time_ns > time_ns or entry.sequence > last:
+                    break
+                decoded = Entry.decode(entry.content)
+                if copy.log_position is None or decoded.previous != copy.log_position.chain:
+                    problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing"
+                    break
+                if decoded.kind == "gap":
+                    at = text(entry.time_ns)
+                    problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
+                    break
+                copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
+                sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
+        close_owner(open_owner(path))
+    except (Error, CannotApply) as error:
+        message = f"the tables of {snapshot.project} cannot be restored: {storage_failure(error)}"
+        if isinstance(error, apsw.FullError):
+            raise BackupError(message) from error
+        raise BackupDamaged(message, f"Restore what is before: --at {text(last_ns, exact=True)}") from error
     return RestoredTables(path.parents[1].name, last_ns, count, problem, sequence)
 
 
@@ -363,12 +367,8 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
                 return f"no snapshot of the tables of {project} is stored yet"
             base = max(bases, key=lambda each: each.sequence)
             other_path = folder / project / "tables" / DATABASE_NAME
-            try:
-                restored = restore_file(store, other_path, base, parts, last=position.sequence)
-            except (Error, CannotApply) as error:
-                raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
-            last = restored.sequence
-            if last < position.sequence:
+            restored = restore_file(store, other_path, base, parts, last=position.sequence)
+            if (last := restored.sequence) < position.sequence:
                 gap = any(each.gaps and each.first <= last + 1 <= each.last for each in parts)
                 if restored.problem and not gap:
                     raise BackupDamaged(f"{project}: {restored.problem}")

@@ -26,7 +26,7 @@ from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.journal import FOLDER, Part, begin_again, logged, read_parts
+from doors.tables.replication.journal import DAYS, FOLDER, Part, begin_again, logged, read_parts
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -49,6 +49,7 @@ from engine.files.database_files import database_stamps
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
+from engine.service.secrets import KEY_FILE
 from svc_tui.backup.restore import (
     NOW_NS,
     VERIFY_SECONDS,
@@ -84,6 +85,8 @@ MAX_RETRY_SECONDS = 60.0
 ALERT_SECONDS = 300.0
 CHECK_SECONDS = 60.0
 """How often the store is asked whether it is still that of this service."""
+SILENT_SECONDS = 2 * CHECK_SECONDS
+"""Time without an answer of the store after which work waits for it."""
 BEGIN_SECONDS = 15.0
 """How long the start of the service waits for the store."""
 END_SECONDS = 10.0
@@ -98,8 +101,6 @@ MAX_PARTS, MAX_LOG_PARTS = 600, 6000
 _CLAIM = "backup"
 """Record of a fleet with the lease of the node that stores the backup."""
 THREADS, SNAPSHOT_THREADS = 4, 2
-DAYS = 7
-"""Default of the days that can be restored to any moment."""
 _DAY_NS = 24 * 3600 * 10**9
 VERIFY_NS = _DAY_NS
 """How often the tables of each project are verified."""
@@ -232,8 +233,7 @@ class Backup:
             async with asyncio.timeout(BEGIN_SECONDS):
                 await self._read_removed(self._begin)
         except TimeoutError:
-            url = self._store.url
-            self._log("warning", f"the backup at {url} does not answer; the service starts without waiting")
+            self._log("warning", f"the store at {self._store.url} does not answer; the service starts")
         except (SvcError, OSError) as error:
             if isinstance(error, BackupTaken):
                 raise
@@ -260,10 +260,11 @@ class Backup:
                 f"{path} is damaged",
                 "Remove it, and the object 'service' of the backup if it is of this service.",
             ) from error
-        if not self._store.create(SERVICE, own.encode()) and self._owner() != own:
+        if not self._store.put(SERVICE, own.encode(), "create") and self._owner() != own:
             raise BackupTaken(
-                f"{self._store.url} has the backup of another service",
-                f"Use another URL. If it is an earlier one of this service, remove its object {SERVICE!r}.",
+                f"{self._store.url} has the backup of another service, or of another {KEY_FILE}",
+                "Use another URL, or the key of that backup. If it is an earlier one of this service and key,"
+                f" remove its object {SERVICE!r}.",
             )
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
@@ -312,7 +313,7 @@ class Backup:
             else:
                 if self._problem:
                     self._log("info", "the backup is complete again")
-                self._problem, self._stored = "", time.monotonic()
+                self._problem, self._stored = "", self._store.answered if self._beside else time.monotonic()
             waits = time.monotonic() - self._stored > ALERT_SECONDS
             self.alert("", f"the backup waits: {self._problem}" if waits else "")
             await asyncio.sleep(max(0.0, end - time.monotonic()))
@@ -346,6 +347,8 @@ class Backup:
             await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
+        if self._beside and time.monotonic() > self._store.answered + SILENT_SECONDS:
+            raise BackupError(f"the store at {self._store.url} does not answer")
 
     async def _leads(self, records: KeyValue) -> bool:
         """Return whether this node stores the backup of its fleet. It does once another's lease is over."""
@@ -603,7 +606,7 @@ class Backup:
             self._ship_snapshot(path)
             now = shipped.snapshot_ns
         shipped.snapshot_ns = max(shipped.snapshot_ns, -(-now // 1000) * 1000)  # Later ones have later times.
-        return -(-now // 1000) * 1000
+        return now
 
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
@@ -614,9 +617,9 @@ class Backup:
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
         if unused:
             own = {each.key for each in await self._bucket.kv.list("")}
-            others = await self._in(self._threads, self._other_values, own)
-            source: Any = StoredBucket(self._store, others, stored)
             try:
+                others = await self._in(self._threads, self._other_values, own)
+                source: Any = StoredBucket(self._store, others, stored)
                 unused -= await needed_blobs(source)
             except SvcError as error:
                 self._log("warning", f"artifacts stay in the backup: {error.message}")
@@ -648,9 +651,8 @@ class Backup:
             for each in sorted(snapshots, key=lambda each: each.time_ns)
             if each.time_ns <= since_ns
         }
-        removed = {name: time_ns for name, time_ns in self._removed.items() if time_ns <= since_ns}
         stored: list[Snapshot | Entries] = [*snapshots, *entries]
-        old = [each.name for each in stored if each.time_ns < removed.get(each.project, 0)]
+        old = [each.name for each in stored if each.time_ns < self._removed.get(each.project, 0) <= since_ns]
         old += [
             each.name
             for each in stored

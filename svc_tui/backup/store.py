@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import re
+import time
 import zlib
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -181,6 +182,8 @@ class BackupStore:
         self._errors: Any = obstore.exceptions
         path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
         self._folder = Path(path) if path else None
+        self.answered = time.monotonic()
+        """When the store last answered without an error (monotonic)."""
         with self._translated("be opened"):
             options: dict[str, Any] = {"mkdir": create} if path else _REMOTE
             self._store = obstore.store.from_url(url, **options)
@@ -189,6 +192,7 @@ class BackupStore:
     def _translated(self, what: str) -> Iterator[None]:
         try:
             yield
+            self.answered = time.monotonic()
         except (self._errors.BaseError, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and what == "be read":
                 raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
@@ -204,18 +208,12 @@ class BackupStore:
             objects = [StoredObject(each["path"], each["size"]) for page in found for each in page]
         return sorted(objects, key=lambda each: each.name)
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Store an object unless one of that name exists; return whether it was stored."""
-        with self._translated("be written"):
-            try:
-                self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])), mode="create")
-            except self._errors.AlreadyExistsError:
-                return False
-        return True
-
-    def put(self, name: str, content: bytes) -> None:
-        with self._translated("be written"):
-            self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])))
+    def put(self, name: str, content: bytes, mode: str = "overwrite") -> bool:
+        """Store an object; return whether it was stored: `create` leaves one of that name."""
+        with self._translated("be written"), suppress(self._errors.AlreadyExistsError):
+            self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])), mode=mode)
+            return True
+        return False
 
     def mark(self, kind: str, subject: str, time_ns: int) -> None:
         """Store the time of an event in the name of an object, instead of an earlier one."""
