@@ -130,8 +130,7 @@ async def restore(
         with temporary_folder(_WORK, target if is_folder else target.parent) as work:
             data = work / "data"
             async with aclosing(FolderBucket(data, "svc restore")) as bucket:
-                blobs = await asyncio.to_thread(store.blobs)
-                source: Any = StoredBucket(store, values, blobs)
+                source: Any = StoredBucket(store, values, await asyncio.to_thread(store.blobs))
                 while True:
                     with suppress(BlobCorrupt):  # The source does not list a damaged blob again.
                         report = await copy_bucket(source, bucket, progress)
@@ -263,8 +262,7 @@ def restore_file(
     """Restore a database as of a time, and until the transaction `last`. Raises `BackupError` and OSError."""
     path.parent.mkdir(parents=True, mode=0o700)
     with path.open("wb") as file:
-        for piece in store.read(snapshot.name):
-            file.write(piece)
+        file.writelines(store.read(snapshot.name))
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
     try:
@@ -389,17 +387,15 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
 
 def _gaps(snapshots: Sequence[Snapshot], entries: Sequence[Entries]) -> list[str]:
     """Return the entries that are missing after the oldest snapshot of each journal."""
-    problems = []
-    for (project, journal), first in {
-        (each.project, each.journal): each.sequence for each in reversed(snapshots)
-    }.items():
-        bases = {each.sequence for each in snapshots if each.journal == journal}
-        last = first
-        for part in (each for each in entries if (each.project, each.journal) == (project, journal)):
+    problems, oldest = [], {each[:2]: each.sequence for each in reversed(snapshots)}
+    for journal, last in oldest.items():
+        bases = {each.sequence for each in snapshots if each[:2] == journal}
+        for part in (each for each in entries if each[:2] == journal):
             last = max([last, *(each for each in bases if each < part.first)])
             if part.first > last + 1:
-                problems.append(f"the transactions {last + 1} to {part.first - 1} of {project} are missing")
+                problems.append(
+                    f"the transactions {last + 1} to {part.first - 1} of {journal[0]} are missing"
+                )
             last = max(last, part.last)
-    based = {(each.project, each.journal) for each in snapshots}
-    lacking = sorted({each.project for each in entries if each[:2] not in based})
+    lacking = sorted({each.project for each in entries if each[:2] not in oldest})
     return problems + [f"a snapshot of the tables of {each} is missing" for each in lacking]

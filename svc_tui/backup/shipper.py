@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
@@ -84,9 +85,7 @@ SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 ALERT_SECONDS = 300.0
 CHECK_SECONDS = 60.0
-"""How often the store is asked whether it is still that of this service."""
-SILENT_SECONDS = 2 * CHECK_SECONDS
-"""Time without an answer of the store after which work waits for it."""
+"""How often the store is asked whether it is still that of this service. It is silent after twice as long."""
 BEGIN_SECONDS = 15.0
 """How long the start of the service waits for the store."""
 END_SECONDS = 10.0
@@ -179,15 +178,17 @@ class Backup:
 
         `fleet` has the id and the records of the fleet of which the service is a node.
         """
-        self._store, self._data, self._bucket, self._log, self._days = store, data, bucket, log, days
-        self._fleet = fleet
+        self._store, self._data, self._bucket, self._log = store, data, bucket, log
+        self._fleet, self._days_ns = fleet, days * _DAY_NS
         self.log: TablesLog | None = None
         """The log of a fleet, once the node takes part in it."""
         self._projects = data / "projects"
-        self._shipped: dict[str, StoredTables] = {}
+        self._shipped = defaultdict[str, StoredTables](StoredTables)
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
-        self._values_ns = 0
+        self._values_ns = self._read_ns = 0
+        self._stored_values: dict[str, tuple[int, bytes]] = {}
+        """Those of stored objects up to `_read_ns`, with the times of their last ones."""
         self._pruned = self._blobs_pruned = self._blobs_due = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
@@ -260,7 +261,7 @@ class Backup:
                 f"{path} is damaged",
                 "Remove it, and the object 'service' of the backup if it is of this service.",
             ) from error
-        if not self._store.put(SERVICE, own.encode(), "create") and self._owner() != own:
+        if not self._store.put(SERVICE, own.encode(), "create") and self._read(SERVICE) != own.encode():
             raise BackupTaken(
                 f"{self._store.url} has the backup of another service, or of another {KEY_FILE}",
                 "Use another URL, or the key of that backup. If it is an earlier one of this service and key,"
@@ -270,7 +271,7 @@ class Backup:
         self._own, self._checked = own, time.monotonic()
         self._store.remove_partial()
         self._blobs = set(self._store.blobs())
-        self._shipped, self._values = {}, None
+        self._shipped, self._values = defaultdict(StoredTables), None
         self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         snapshots = [each for each in snapshots if each.time_ns > self._removed.get(each.project, 0)]
@@ -293,12 +294,12 @@ class Backup:
                 shipped.gap = each.last if each.gaps else shipped.gap
         self._has_begun = True
 
-    def _owner(self) -> str:
-        """Return the id of the service whose backup the store has, empty if it has none of this key."""
+    def _read(self, name: str) -> bytes:
+        """Return the content of an object, empty if the store has none of this key."""
         try:
-            return self._store.get(SERVICE).decode()
+            return self._store.get(name)
         except BackupDamaged:
-            return ""
+            return b""
 
     async def _run(self) -> None:
         while True:
@@ -341,13 +342,12 @@ class Backup:
             if not ends:
                 self._start_verification(projects)
                 if time.monotonic() > self._pruned + PRUNE_SECONDS:
-                    since_ns = time.time_ns() - self._days * _DAY_NS
-                    self._start("prune", "", self._read_removed(self._prune, since_ns))
+                    self._start("prune", "", self._read_removed(self._prune, time.time_ns() - self._days_ns))
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
             await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
-        if self._beside and time.monotonic() > self._store.answered + SILENT_SECONDS:
+        if self._beside and time.monotonic() > self._store.answered + 2 * CHECK_SECONDS:
             raise BackupError(f"the store at {self._store.url} does not answer")
 
     async def _leads(self, records: KeyValue) -> bool:
@@ -393,7 +393,7 @@ class Backup:
 
     async def _check(self) -> None:
         self._checked = time.monotonic()
-        self._has_begun = await self._in(self._threads, self._owner) == self._own
+        self._has_begun = await self._in(self._threads, self._read, SERVICE) == self._own.encode()
 
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work unless it is under way, or failed a short while ago."""
@@ -426,8 +426,6 @@ class Backup:
         """Return the projects, empty for the service itself, and the databases that have changed."""
         paths = sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))
         projects = {path.parent.parent.name for path in paths}
-        for project in projects:
-            self._shipped.setdefault(project, StoredTables())
         return {"", *projects}, [
             each for each in paths if database_stamps(each) != self._shipped[each.parent.parent.name].seen
         ]
@@ -512,6 +510,11 @@ class Backup:
 
     def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
+        for part in () if shipped.end else shipped.parts[-1:]:
+            own = b"".join(each.frames for each in read_parts(journal, part.first - 1, part.last))
+            if self._read(part.name) != own:  # The data is that of an earlier time: a snapshot follows.
+                shipped.journal = ""
+                return
         for read in read_parts(journal, shipped.sequence, last, shipped.end):
             part = self._put_part(project, journal.name, read)
             shipped.parts.append(part)
@@ -630,10 +633,14 @@ class Backup:
 
     def _other_values(self, own: set[str]) -> dict[str, bytes]:
         """Return the stored values of all times but those that the service still has."""
-        values: dict[str, bytes] = {}
-        for time_ns in values_times(each.name for each in self._store.list(VALUES)):
-            values |= self._store.values(values_name(time_ns))
-        return {key: value for key, value in values.items() if key not in own}
+        times = values_times(each.name for each in self._store.list(VALUES))
+        for time_ns in times:
+            if time_ns > self._read_ns:
+                values = self._store.values(values_name(time_ns))
+                self._stored_values |= {key: (time_ns, value) for key, value in values.items()}
+                self._read_ns = time_ns
+        found, oldest = self._stored_values.items(), min(times, default=0)
+        return {key: value for key, (last, value) in found if key not in own and last >= oldest}
 
     def _prune(self, since_ns: int) -> None:
         """Remove what no moment since then needs. What others have removed is stored again."""
@@ -700,9 +707,7 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
         """Replace the tables of a project by those of a moment; needs the role owner."""
         projects.data_dir(project)
         if backup is None:
-            raise SvcError(
-                "this service has no backup", "It needs --backup URL when it starts.", code="backup"
-            )
+            raise BackupError("this service has no backup", "It needs --backup URL when it starts.")
         time_ns = parse_time(data.at) if data.at else NOW_NS
         return await backup.restore(project, time_ns, data.before_deployment)
 

@@ -18,7 +18,7 @@ import re
 import time
 import zlib
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -249,12 +249,11 @@ class BackupStore:
             if path.is_file():
                 path.unlink()
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete(self, names: Collection[str]) -> None:
         """Remove objects, unless others have removed them."""
-        names = list(names)
         with self._translated("be written"):
             try:
-                self._obstore.delete(self._store, names)
+                self._obstore.delete(self._store, [*names])
             except FileNotFoundError:
                 for name in names:
                     with suppress(FileNotFoundError):

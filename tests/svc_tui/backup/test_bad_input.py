@@ -258,7 +258,7 @@ def test_store_that_refuses_and_loses_answers_has_everything_in_the_end(
 
 
 def test_store_that_does_not_answer_is_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("SECONDS", 0.05), ("SILENT_SECONDS", 0.2), ("ALERT_SECONDS", 0.5)):
+    for name, seconds in (("SECONDS", 0.05), ("CHECK_SECONDS", 0.1), ("ALERT_SECONDS", 0.5)):
         monkeypatch.setattr(shipper, name, seconds)
     store, lines, alerts = WaitingParts(service.store.url, KEY), list[str](), list[str]()
     store.go = threading.Event()
