@@ -49,10 +49,11 @@ from svc_tui.backup.store import (
 
 NOW_NS = (1 << 63) - 1
 _WORK = ".svc-restore-"
+_Found = tuple[list[str], list[Snapshot], list[Entries]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RestoredTables:
     """Tables of a project. `last_ns` is the time of their last transaction, of this `sequence`, or snapshot.
 
@@ -138,7 +139,7 @@ async def restore(
                 _, findings = await verify_bucket(bucket, lambda report: None)
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
             folder, removed = data / "projects", removal_times(values)
-            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, *found, removed)
+            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, found, removed)
             for project in set(projects) - {each.project for each in tables}:
                 raise BackupError(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
@@ -173,12 +174,10 @@ def _time_before(store: BackupStore, deployment: str) -> int:
     return int(moment.timestamp()) * 10**9
 
 
-def _find_tables(
-    store: BackupStore, projects: Collection[str]
-) -> tuple[list[str], list[Snapshot], list[Entries]]:
+def _find_tables(store: BackupStore, projects: Collection[str]) -> _Found:
     """Return the projects to restore, and what the backup has of tables. Raises `BackupError`."""
     snapshots, entries = parse_tables(each.name for each in store.list(TABLES))
-    names = sorted({each.project for each in snapshots})
+    names = sorted({each.project for each in snapshots} | {each.project for each in entries})
     if missing := set(projects) - set(names):
         raise BackupError(
             f"the backup at {store.url} has no tables of {', '.join(sorted(missing))}",
@@ -188,27 +187,31 @@ def _find_tables(
 
 
 def _restore_tables(
-    store: BackupStore,
-    folder: Path,
-    time_ns: int,
-    projects: Sequence[str],
-    snapshots: Sequence[Snapshot],
-    entries: Sequence[Entries],
-    removed: Mapping[str, int],
+    store: BackupStore, folder: Path, time_ns: int, found: _Found, removed: Mapping[str, int]
 ) -> list[RestoredTables]:
     """Restore the tables of projects as of a time, but not from before projects were `removed`."""
-    restored = []
+    projects, snapshots, entries = found
+    restored, based = list[RestoredTables](), {each[:2] for each in snapshots}
     for project in projects:
-        own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
-        since_ns = removed.get(project, 0)
-        earlier = [each for each in own if since_ns < each.time_ns <= time_ns]
-        if not earlier:
-            problem = f"the backup of its tables begins at {text(own[0].time_ns)}"
-            restored += [] if since_ns else [RestoredTables(project, 0, 0, problem)]
+        since_ns, problem = removed.get(project, 0), ""
+        own = [each for each in snapshots if each.project == project and since_ns < each.time_ns <= time_ns]
+        base = max(own, key=lambda each: each.time_ns, default=None)
+        parts = [each for each in entries if each.project == project]
+        lost = [
+            each.time_ns for each in parts if each[:2] not in based and since_ns < each.time_ns <= time_ns
+        ]
+        if lost and (base is None or max(lost) > base.time_ns):
+            problem = f"the snapshot before the transactions of {text(max(lost))} is missing"
+        elif base is None and not since_ns:
+            times = [each.time_ns for each in snapshots if each.project == project]
+            problem = f"the backup of its tables begins at {text(min(times, default=time_ns))}"
+        if base is None:
+            restored += [RestoredTables(project, 0, 0, problem)] if problem else []
             continue
-        parts = [each for each in entries if each.project == project and each.journal == earlier[-1].journal]
         path = folder / project / "tables" / DATABASE_NAME
-        restored.append(restore_file(store, path, earlier[-1], parts, time_ns))
+        parts = [each for each in parts if each.journal == base.journal]
+        restored.append(restore_file(store, path, base, parts, time_ns))
+        restored[-1].problem = restored[-1].problem or problem
         begin_again(path)  # The service that was backed up may write to its journal, too.
     return restored
 
@@ -222,7 +225,7 @@ def restore_tables(
     """
     if deployment:
         time_ns = _time_before(store, deployment)
-    [restored] = _restore_tables(store, folder, time_ns, *_find_tables(store, [project]), {})
+    [restored] = _restore_tables(store, folder, time_ns, _find_tables(store, [project]), {})
     if restored.problem:
         last = f"the last one that it has: --at {text(restored.last_ns, exact=True)}"
         hint = f"Restore {last if restored.last_ns else 'a later moment.'}"

@@ -193,10 +193,7 @@ class Backup:
         self._has_begun = False
         self._own, self._checked = "", 0.0
         self.alert: Callable[[str, str], None] = lambda project, text: None
-        """Gets a project and the problem of its backup, an empty text if there is none.
-
-        The empty project stands for a backup that waits for `ALERT_SECONDS`.
-        """
+        """Gets a project, empty for all after `ALERT_SECONDS`, and the problem of its backup, if any."""
         self._verified: dict[str, int] = {}
         """When tables of projects were last verified, or first stored (Unix time in ns)."""
         self._problem, self._stored = "", time.monotonic()

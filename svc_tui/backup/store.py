@@ -153,8 +153,7 @@ class BackupTaken(BackupError):
     """The store has the backup of another service."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(NamedTuple):
     """A listed object."""
 
     name: str
@@ -337,7 +336,8 @@ class BackupStore:
 
     def _damaged(self, name: str) -> BackupDamaged:
         return BackupDamaged(
-            f"{name} of the backup at {self.url} is damaged", "Restore it from a copy of the store."
+            f"{name} of the backup at {self.url} is damaged",
+            "Restore it from a copy of the store, or restore an earlier moment: --at TIME",
         )
 
 

@@ -21,7 +21,7 @@ from doors.tables.replication.journal import JournalEntry, read_frames
 from doors.tables.sqlite.errors import FullError
 from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.restore import NOW_NS, parse_time, restore, verify
+from svc_tui.backup.restore import NOW_NS, parse_time, restore, text, verify
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import (
     ID_FILE,
@@ -306,6 +306,28 @@ def test_restore_fills_the_folder_that_it_is_given_also_through_a_link(service: 
     asyncio.run(restore(service.store, KEY, link))
     assert folder.stat().st_ino == place and {each.name for each in folder.iterdir()} == names
     assert digest(folder / "projects" / "shop" / "tables" / "tables.db") == digest(service.path)
+
+
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_lost_snapshot_is_named(service: Service, has_earlier: bool) -> None:
+    add(service, 1)
+    earlier = digest(service.path)
+    if has_earlier:  # Another journal begins, with a snapshot of its own.
+        asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+        service.ship()
+    add(service, 2)
+    snapshots = parse_tables(each.name for each in service.store.list())[0]
+    service.store.delete([max(snapshots, key=lambda each: each.time_ns).name])
+    assert len(snapshots) == (2 if has_earlier else 1)
+    target = service.root / "restored"
+    [tables] = asyncio.run(restore(service.store, KEY, target)).tables
+    assert "is missing" in tables.problem
+    with pytest.raises(BackupError, match="is missing"):
+        asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+    if has_earlier:
+        assert digest(target / "projects" / "shop" / "tables" / "tables.db") == earlier
+        moment = parse_time(text(tables.last_ns, exact=True))
+        assert digest(service.restore(moment)) == earlier
 
 
 def test_full_disk_is_no_damage_of_the_backup(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
