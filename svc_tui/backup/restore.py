@@ -11,7 +11,7 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from doors.tables.replication.copy import Copy, digest_of, read_log_position, save_snapshot
 from doors.tables.replication.entry import LAST, Entry
@@ -67,8 +67,7 @@ class RestoredTables:
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """A finished restore. `values_ns` is the time of the accounts, secrets and deployments.
 
     `findings` are objects that its deployments need, and that the backup lacks.

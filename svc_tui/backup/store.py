@@ -21,7 +21,7 @@ from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -154,10 +154,11 @@ class BackupTaken(BackupError):
 
 
 class StoredObject(NamedTuple):
-    """A listed object."""
+    """A listed object, and when it was stored."""
 
     name: str
     size: int
+    stored: datetime
 
 
 class BackupStore:
@@ -179,12 +180,14 @@ class BackupStore:
         """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
-        path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-        self._folder = Path(path) if path else None
+        if not url.startswith(("s3://", "gs://", "az://", "file:///")):
+            hint = "Use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER."
+            raise BackupError(f"{url or 'an empty text'} is not the URL of a store", hint)
+        self._folder = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
         self.answered = time.monotonic()
         """When the store last answered without an error (monotonic)."""
         with self._translated("be opened"):
-            options: dict[str, Any] = {"mkdir": create} if path else _REMOTE
+            options: dict[str, Any] = {"mkdir": create} if self._folder else _REMOTE
             self._store = obstore.store.from_url(url, **options)
 
     @contextmanager
@@ -204,8 +207,9 @@ class BackupStore:
         """Return the objects in a folder, sorted by name."""
         with self._translated("be listed"):
             found = self._obstore.list(self._store, prefix=prefix or None)
-            objects = [StoredObject(each["path"], each["size"]) for page in found for each in page]
-        return sorted(objects, key=lambda each: each.name)
+            return sorted(
+                StoredObject(each["path"], each["size"], each["last_modified"]) for of in found for each in of
+            )
 
     def put(self, name: str, content: bytes, mode: str = "overwrite") -> bool:
         """Store an object; return whether it was stored: `create` leaves one of that name."""

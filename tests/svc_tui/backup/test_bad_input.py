@@ -330,6 +330,14 @@ def test_lost_snapshot_is_named(service: Service, has_earlier: bool) -> None:
         assert digest(service.restore(moment)) == earlier
 
 
+@pytest.mark.parametrize(
+    "url", ["", "/folder", "s3:/b", "ftp://h/p", "file://folder", "memory:///", "S4://b"]
+)
+def test_url_of_no_store_is_refused(url: str) -> None:
+    with pytest.raises(BackupError, match="is not the URL of a store"):
+        BackupStore(url, KEY, create=True)
+
+
 def test_full_disk_is_no_damage_of_the_backup(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise FullError("database or disk is full")
