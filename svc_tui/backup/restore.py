@@ -11,22 +11,23 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from doors.tables.replication.copy import Copy, digest_of, read_log_position, save_snapshot
 from doors.tables.replication.entry import LAST, Entry
-from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.errors import CannotApply, storage_failure
 from doors.tables.replication.journal import JournalEntry, begin_again, read_frames
 from doors.tables.replication.recorder import stored_tables
-from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner, open_replica
+from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, close_owner, open_owner, open_replica
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
+from engine.bucket.layout import CONTROL
 from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import rename_durably, write_atomic
-from engine.files.temporary import temporary_folder
+from engine.files.temporary import remove_abandoned, temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.removals import removal_times
 from engine.service.secrets import KEY_FILE, SecretsKey
@@ -47,10 +48,12 @@ from svc_tui.backup.store import (
 )
 
 NOW_NS = (1 << 63) - 1
+_WORK = ".svc-restore-"
+_Found = tuple[list[str], list[Snapshot], list[Entries]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RestoredTables:
     """Tables of a project. `last_ns` is the time of their last transaction, of this `sequence`, or snapshot.
 
@@ -64,8 +67,7 @@ class RestoredTables:
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """A finished restore. `values_ns` is the time of the accounts, secrets and deployments.
 
     `findings` are objects that its deployments need, and that the backup lacks.
@@ -78,8 +80,8 @@ class Restored:
 
 
 def text(time_ns: int, *, exact: bool = False) -> str:
-    """Return a time in UTC, in seconds or `exact` microseconds, as `--at` takes it."""
-    moment = _EPOCH + timedelta(microseconds=time_ns // 1000)
+    """Return a time in UTC, in seconds or `exact` as the next microsecond, as `--at` takes it."""
+    moment = _EPOCH + timedelta(microseconds=-(-time_ns // 1000))
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if exact else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -109,22 +111,26 @@ async def restore(
 ) -> Restored:
     """Restore a backup as of a time, or of the moment before a deployment, into a missing or empty folder.
 
-    `projects` limits whose tables are restored, empty for all. The folder is complete once it has its name.
+    `projects` limits whose tables are restored, empty for all. The folder is complete once it has `CONTROL`.
     Raises `SvcError`.
     """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
-    if deployment:
-        time_ns = await asyncio.to_thread(_time_before, store, deployment)
-    values_ns, values = await asyncio.to_thread(_values, store, time_ns)
-    found = await asyncio.to_thread(_find_tables, store, projects)
     try:
+        target = target.resolve()
+        remove_abandoned(_WORK, target)
+        is_folder = target.is_dir()
+        if any(target.iterdir()) if is_folder else target.exists():
+            raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
+        if deployment:
+            time_ns = await asyncio.to_thread(_time_before, store, deployment)
+        values_ns, values = await asyncio.to_thread(_values, store, time_ns)
+        found = await asyncio.to_thread(_find_tables, store, projects)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(".svc-restore-", target.parent) as work:
+        with suppress(OSError):
+            target.chmod(0o700)
+        with temporary_folder(_WORK, target if is_folder else target.parent) as work:
             data = work / "data"
             async with aclosing(FolderBucket(data, "svc restore")) as bucket:
-                blobs = await asyncio.to_thread(store.blobs)
-                source: Any = StoredBucket(store, values, blobs)
+                source: Any = StoredBucket(store, values, await asyncio.to_thread(store.blobs))
                 while True:
                     with suppress(BlobCorrupt):  # The source does not list a damaged blob again.
                         report = await copy_bucket(source, bucket, progress)
@@ -132,14 +138,16 @@ async def restore(
                 _, findings = await verify_bucket(bucket, lambda report: None)
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
             folder, removed = data / "projects", removal_times(values)
-            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, *found, removed)
+            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, found, removed)
             for project in set(projects) - {each.project for each in tables}:
                 raise BackupError(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
                 )
             report.tables = len(tables)
-            target.rmdir() if target.exists() else None
-            rename_durably(data, target)
+            # A folder stays, which may be the mount point of a volume. Its database comes last.
+            parts = sorted(data.iterdir(), key=lambda each: each.name == CONTROL) if is_folder else [data]
+            for part in parts:
+                rename_durably(part, target / part.name if is_folder else target)
     except OSError as error:
         raise disk_error(target, error) from error
     return Restored(report, findings, values_ns, tables)
@@ -157,23 +165,18 @@ def _values(store: BackupStore, time_ns: int) -> tuple[int, dict[str, bytes]]:
 def _time_before(store: BackupStore, deployment: str) -> int:
     """Return the time of a deployment, whose id begins with it. Raises `BackupError`."""
     _, values = _values(store, NOW_NS)
-    try:
-        if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
-            raise ValueError(deployment)
-        moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
+    if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
         raise BackupError(
             f"the backup at {store.url} has no deployment {deployment}", "`svc deployments` lists the ids."
-        ) from None
+        )
+    moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     return int(moment.timestamp()) * 10**9
 
 
-def _find_tables(
-    store: BackupStore, projects: Collection[str]
-) -> tuple[list[str], list[Snapshot], list[Entries]]:
+def _find_tables(store: BackupStore, projects: Collection[str]) -> _Found:
     """Return the projects to restore, and what the backup has of tables. Raises `BackupError`."""
     snapshots, entries = parse_tables(each.name for each in store.list(TABLES))
-    names = sorted({each.project for each in snapshots})
+    names = sorted({each.project for each in snapshots} | {each.project for each in entries})
     if missing := set(projects) - set(names):
         raise BackupError(
             f"the backup at {store.url} has no tables of {', '.join(sorted(missing))}",
@@ -183,32 +186,32 @@ def _find_tables(
 
 
 def _restore_tables(
-    store: BackupStore,
-    folder: Path,
-    time_ns: int,
-    projects: Sequence[str],
-    snapshots: Sequence[Snapshot],
-    entries: Sequence[Entries],
-    removed: Mapping[str, int],
+    store: BackupStore, folder: Path, time_ns: int, found: _Found, removed: Mapping[str, int]
 ) -> list[RestoredTables]:
     """Restore the tables of projects as of a time, but not from before projects were `removed`."""
-    restored = []
+    projects, snapshots, entries = found
+    restored, based = list[RestoredTables](), {each[:2] for each in snapshots}
     for project in projects:
-        own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
-        since_ns = removed.get(project, 0)
-        earlier = [each for each in own if since_ns < each.time_ns <= time_ns]
-        if not earlier and since_ns:
+        since_ns, problem = removed.get(project, 0), ""
+        own = [each for each in snapshots if each.project == project and since_ns < each.time_ns <= time_ns]
+        base = max(own, key=lambda each: each.time_ns, default=None)
+        parts = [each for each in entries if each.project == project]
+        lost = [
+            each.time_ns for each in parts if each[:2] not in based and since_ns < each.time_ns <= time_ns
+        ]
+        if lost and (base is None or max(lost) > base.time_ns):
+            problem = f"the snapshot before the transactions of {text(max(lost))} is missing"
+        elif base is None and not since_ns:
+            times = [each.time_ns for each in snapshots if each.project == project]
+            problem = f"the backup of its tables begins at {text(min(times, default=time_ns))}"
+        if base is None:
+            restored += [RestoredTables(project, 0, 0, problem)] if problem else []
             continue
-        if not earlier:
-            problem = f"the backup of its tables begins at {text(own[0].time_ns)}"
-            restored.append(RestoredTables(project, 0, 0, problem))
-            continue
-        parts = [each for each in entries if each.project == project and each.journal == earlier[-1].journal]
         path = folder / project / "tables" / DATABASE_NAME
-        try:
-            restored.append(restore_file(store, path, earlier[-1], parts, time_ns))
-        except (Error, CannotApply) as error:
-            raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
+        parts = [each for each in parts if each.journal == base.journal]
+        restored.append(restore_file(store, path, base, parts, time_ns))
+        restored[-1].problem = restored[-1].problem or problem
+        begin_again(path)  # The service that was backed up may write to its journal, too.
     return restored
 
 
@@ -221,7 +224,7 @@ def restore_tables(
     """
     if deployment:
         time_ns = _time_before(store, deployment)
-    [restored] = _restore_tables(store, folder, time_ns, *_find_tables(store, [project]), {})
+    [restored] = _restore_tables(store, folder, time_ns, _find_tables(store, [project]), {})
     if restored.problem:
         last = f"the last one that it has: --at {text(restored.last_ns, exact=True)}"
         hint = f"Restore {last if restored.last_ns else 'a later moment.'}"
@@ -235,7 +238,6 @@ def replace_tables(path: Path, source: Path, before: Callable[[], int]) -> int:
     That is called when no other connection can write any more, and nothing is replaced yet. Connections that
     are open continue with the new content. Raises `SvcError` without room, SQLite's errors and OSError.
     """
-    begin_again(source)
     if shutil.disk_usage(path.parent).free < 2 * source.stat().st_size:  # The write-ahead log, and the file.
         raise SvcError(
             f"the disk has no room for two copies of the tables, of {source.stat().st_size >> 20} MiB each",
@@ -259,31 +261,33 @@ def restore_file(
     time_ns: int = NOW_NS,
     last: int = NOW_NS,
 ) -> RestoredTables:
-    """Restore a database as of a time, and of the transaction `last` at most.
-
-    Raises `BackupError`, `CannotApply`, SQLite's errors and OSError.
-    """
+    """Restore a database as of a time, and until the transaction `last`. Raises `BackupError` and OSError."""
     path.parent.mkdir(parents=True, mode=0o700)
     with path.open("wb") as file:
-        for piece in store.read(snapshot.name):
-            file.write(piece)
+        file.writelines(store.read(snapshot.name))
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
-    with closing(Copy(path, snapshot.journal, stored)) as copy:
-        for entry in _following(store, snapshot, parts):
-            if entry.time_ns > time_ns or entry.sequence > last:
-                break
-            decoded = Entry.decode(entry.content)
-            if copy.log_position is None or decoded.previous != copy.log_position.chain:
-                problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"
-                break
-            if decoded.kind == "gap":
-                at = text(entry.time_ns)
-                problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
-                break
-            copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
-            sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
-    close_owner(open_owner(path))
+    try:
+        with closing(Copy(path, snapshot.journal, stored)) as copy:
+            for entry in _following(store, snapshot, parts):
+                if entry.time_ns > time_ns or entry.sequence > last:
+                    break
+                decoded = Entry.decode(entry.content)
+                if copy.log_position is None or decoded.previous != copy.log_position.chain:
+                    problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing"
+                    break
+                if decoded.kind == "gap":
+                    at = text(entry.time_ns)
+                    problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
+                    break
+                copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
+                sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
+        close_owner(open_owner(path))
+    except (Error, CannotApply) as error:
+        message = f"the tables of {snapshot.project} cannot be restored: {storage_failure(error)}"
+        if isinstance(error, apsw.FullError):
+            raise BackupError(message) from error
+        raise BackupDamaged(message, f"Restore what is before: --at {text(last_ns, exact=True)}") from error
     return RestoredTables(path.parents[1].name, last_ns, count, problem, sequence)
 
 
@@ -363,12 +367,8 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
                 return f"no snapshot of the tables of {project} is stored yet"
             base = max(bases, key=lambda each: each.sequence)
             other_path = folder / project / "tables" / DATABASE_NAME
-            try:
-                restored = restore_file(store, other_path, base, parts, last=position.sequence)
-            except (Error, CannotApply) as error:
-                raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
-            last = restored.sequence
-            if last < position.sequence:
+            restored = restore_file(store, other_path, base, parts, last=position.sequence)
+            if (last := restored.sequence) < position.sequence:
                 gap = any(each.gaps and each.first <= last + 1 <= each.last for each in parts)
                 if restored.problem and not gap:
                     raise BackupDamaged(f"{project}: {restored.problem}")
@@ -389,17 +389,15 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
 
 def _gaps(snapshots: Sequence[Snapshot], entries: Sequence[Entries]) -> list[str]:
     """Return the entries that are missing after the oldest snapshot of each journal."""
-    problems = []
-    for (project, journal), first in {
-        (each.project, each.journal): each.sequence for each in reversed(snapshots)
-    }.items():
-        bases = {each.sequence for each in snapshots if each.journal == journal}
-        last = first
-        for part in (each for each in entries if (each.project, each.journal) == (project, journal)):
+    problems, oldest = [], {each[:2]: each.sequence for each in reversed(snapshots)}
+    for journal, last in oldest.items():
+        bases = {each.sequence for each in snapshots if each[:2] == journal}
+        for part in (each for each in entries if each[:2] == journal):
             last = max([last, *(each for each in bases if each < part.first)])
             if part.first > last + 1:
-                problems.append(f"the transactions {last + 1} to {part.first - 1} of {project} are missing")
+                problems.append(
+                    f"the transactions {last + 1} to {part.first - 1} of {journal[0]} are missing"
+                )
             last = max(last, part.last)
-    based = {(each.project, each.journal) for each in snapshots}
-    lacking = sorted({each.project for each in entries if each[:2] not in based})
+    lacking = sorted({each.project for each in entries if each[:2] not in oldest})
     return problems + [f"a snapshot of the tables of {each} is missing" for each in lacking]

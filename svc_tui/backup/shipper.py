@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
@@ -26,7 +27,7 @@ from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.journal import FOLDER, Part, begin_again, logged, read_parts
+from doors.tables.replication.journal import DAYS, FOLDER, Part, begin_again, logged, read_parts
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -49,6 +50,7 @@ from engine.files.database_files import database_stamps
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
+from engine.service.secrets import KEY_FILE
 from svc_tui.backup.restore import (
     NOW_NS,
     VERIFY_SECONDS,
@@ -83,7 +85,7 @@ SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 ALERT_SECONDS = 300.0
 CHECK_SECONDS = 60.0
-"""How often the store is asked whether it is still that of this service."""
+"""How often the store is asked whether it is still that of this service. It is silent after twice as long."""
 BEGIN_SECONDS = 15.0
 """How long the start of the service waits for the store."""
 END_SECONDS = 10.0
@@ -98,8 +100,6 @@ MAX_PARTS, MAX_LOG_PARTS = 600, 6000
 _CLAIM = "backup"
 """Record of a fleet with the lease of the node that stores the backup."""
 THREADS, SNAPSHOT_THREADS = 4, 2
-DAYS = 7
-"""Default of the days that can be restored to any moment."""
 _DAY_NS = 24 * 3600 * 10**9
 VERIFY_NS = _DAY_NS
 """How often the tables of each project are verified."""
@@ -178,23 +178,22 @@ class Backup:
 
         `fleet` has the id and the records of the fleet of which the service is a node.
         """
-        self._store, self._data, self._bucket, self._log, self._days = store, data, bucket, log, days
-        self._fleet = fleet
+        self._store, self._data, self._bucket, self._log = store, data, bucket, log
+        self._fleet, self._days_ns = fleet, days * _DAY_NS
         self.log: TablesLog | None = None
         """The log of a fleet, once the node takes part in it."""
         self._projects = data / "projects"
-        self._shipped: dict[str, StoredTables] = {}
+        self._shipped = defaultdict[str, StoredTables](StoredTables)
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
-        self._values_ns = 0
+        self._values_ns = self._read_ns = 0
+        self._stored_values: dict[str, tuple[int, bytes]] = {}
+        """Those of stored objects up to `_read_ns`, with the times of their last ones."""
         self._pruned = self._blobs_pruned = self._blobs_due = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
         self.alert: Callable[[str, str], None] = lambda project, text: None
-        """Gets a project and the problem of its backup, an empty text if there is none.
-
-        The empty project stands for a backup that waits for `ALERT_SECONDS`.
-        """
+        """Gets a project, empty for all after `ALERT_SECONDS`, and the problem of its backup, if any."""
         self._verified: dict[str, int] = {}
         """When tables of projects were last verified, or first stored (Unix time in ns)."""
         self._problem, self._stored = "", time.monotonic()
@@ -232,8 +231,7 @@ class Backup:
             async with asyncio.timeout(BEGIN_SECONDS):
                 await self._read_removed(self._begin)
         except TimeoutError:
-            url = self._store.url
-            self._log("warning", f"the backup at {url} does not answer; the service starts without waiting")
+            self._log("warning", f"the store at {self._store.url} does not answer; the service starts")
         except (SvcError, OSError) as error:
             if isinstance(error, BackupTaken):
                 raise
@@ -260,16 +258,17 @@ class Backup:
                 f"{path} is damaged",
                 "Remove it, and the object 'service' of the backup if it is of this service.",
             ) from error
-        if not self._store.create(SERVICE, own.encode()) and self._owner() != own:
+        if not self._store.put(SERVICE, own.encode(), "create") and self._read(SERVICE) != own.encode():
             raise BackupTaken(
-                f"{self._store.url} has the backup of another service",
-                f"Use another URL. If it is an earlier one of this service, remove its object {SERVICE!r}.",
+                f"{self._store.url} has the backup of another service, or of another {KEY_FILE}",
+                "Use another URL, or the key of that backup. If it is an earlier one of this service and key,"
+                f" remove its object {SERVICE!r}.",
             )
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
         self._store.remove_partial()
         self._blobs = set(self._store.blobs())
-        self._shipped, self._values = {}, None
+        self._shipped, self._values = defaultdict(StoredTables), None
         self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         snapshots = [each for each in snapshots if each.time_ns > self._removed.get(each.project, 0)]
@@ -292,12 +291,12 @@ class Backup:
                 shipped.gap = each.last if each.gaps else shipped.gap
         self._has_begun = True
 
-    def _owner(self) -> str:
-        """Return the id of the service whose backup the store has, empty if it has none of this key."""
+    def _read(self, name: str) -> bytes:
+        """Return the content of an object, empty if the store has none of this key."""
         try:
-            return self._store.get(SERVICE).decode()
+            return self._store.get(name)
         except BackupDamaged:
-            return ""
+            return b""
 
     async def _run(self) -> None:
         while True:
@@ -312,7 +311,7 @@ class Backup:
             else:
                 if self._problem:
                     self._log("info", "the backup is complete again")
-                self._problem, self._stored = "", time.monotonic()
+                self._problem, self._stored = "", self._store.answered if self._beside else time.monotonic()
             waits = time.monotonic() - self._stored > ALERT_SECONDS
             self.alert("", f"the backup waits: {self._problem}" if waits else "")
             await asyncio.sleep(max(0.0, end - time.monotonic()))
@@ -340,12 +339,13 @@ class Backup:
             if not ends:
                 self._start_verification(projects)
                 if time.monotonic() > self._pruned + PRUNE_SECONDS:
-                    since_ns = time.time_ns() - self._days * _DAY_NS
-                    self._start("prune", "", self._read_removed(self._prune, since_ns))
+                    self._start("prune", "", self._read_removed(self._prune, time.time_ns() - self._days_ns))
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
             await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
+        if self._beside and time.monotonic() > self._store.answered + 2 * CHECK_SECONDS:
+            raise BackupError(f"the store at {self._store.url} does not answer")
 
     async def _leads(self, records: KeyValue) -> bool:
         """Return whether this node stores the backup of its fleet. It does once another's lease is over."""
@@ -390,7 +390,7 @@ class Backup:
 
     async def _check(self) -> None:
         self._checked = time.monotonic()
-        self._has_begun = await self._in(self._threads, self._owner) == self._own
+        self._has_begun = await self._in(self._threads, self._read, SERVICE) == self._own.encode()
 
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work unless it is under way, or failed a short while ago."""
@@ -423,8 +423,6 @@ class Backup:
         """Return the projects, empty for the service itself, and the databases that have changed."""
         paths = sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))
         projects = {path.parent.parent.name for path in paths}
-        for project in projects:
-            self._shipped.setdefault(project, StoredTables())
         return {"", *projects}, [
             each for each in paths if database_stamps(each) != self._shipped[each.parent.parent.name].seen
         ]
@@ -509,6 +507,11 @@ class Backup:
 
     def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
+        for part in () if shipped.end else shipped.parts[-1:]:
+            own = b"".join(each.frames for each in read_parts(journal, part.first - 1, part.last))
+            if self._read(part.name) != own:  # The data is that of an earlier time: a snapshot follows.
+                shipped.journal = ""
+                return
         for read in read_parts(journal, shipped.sequence, last, shipped.end):
             part = self._put_part(project, journal.name, read)
             shipped.parts.append(part)
@@ -603,7 +606,7 @@ class Backup:
             self._ship_snapshot(path)
             now = shipped.snapshot_ns
         shipped.snapshot_ns = max(shipped.snapshot_ns, -(-now // 1000) * 1000)  # Later ones have later times.
-        return -(-now // 1000) * 1000
+        return now
 
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
@@ -614,9 +617,9 @@ class Backup:
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
         if unused:
             own = {each.key for each in await self._bucket.kv.list("")}
-            others = await self._in(self._threads, self._other_values, own)
-            source: Any = StoredBucket(self._store, others, stored)
             try:
+                others = await self._in(self._threads, self._other_values, own)
+                source: Any = StoredBucket(self._store, others, stored)
                 unused -= await needed_blobs(source)
             except SvcError as error:
                 self._log("warning", f"artifacts stay in the backup: {error.message}")
@@ -627,10 +630,14 @@ class Backup:
 
     def _other_values(self, own: set[str]) -> dict[str, bytes]:
         """Return the stored values of all times but those that the service still has."""
-        values: dict[str, bytes] = {}
-        for time_ns in values_times(each.name for each in self._store.list(VALUES)):
-            values |= self._store.values(values_name(time_ns))
-        return {key: value for key, value in values.items() if key not in own}
+        times = values_times(each.name for each in self._store.list(VALUES))
+        for time_ns in times:
+            if time_ns > self._read_ns:
+                values = self._store.values(values_name(time_ns))
+                self._stored_values |= {key: (time_ns, value) for key, value in values.items()}
+                self._read_ns = time_ns
+        found, oldest = self._stored_values.items(), min(times, default=0)
+        return {key: value for key, (last, value) in found if key not in own and last >= oldest}
 
     def _prune(self, since_ns: int) -> None:
         """Remove what no moment since then needs. What others have removed is stored again."""
@@ -648,9 +655,8 @@ class Backup:
             for each in sorted(snapshots, key=lambda each: each.time_ns)
             if each.time_ns <= since_ns
         }
-        removed = {name: time_ns for name, time_ns in self._removed.items() if time_ns <= since_ns}
         stored: list[Snapshot | Entries] = [*snapshots, *entries]
-        old = [each.name for each in stored if each.time_ns < removed.get(each.project, 0)]
+        old = [each.name for each in stored if each.time_ns < self._removed.get(each.project, 0) <= since_ns]
         old += [
             each.name
             for each in stored
@@ -698,9 +704,7 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
         """Replace the tables of a project by those of a moment; needs the role owner."""
         projects.data_dir(project)
         if backup is None:
-            raise SvcError(
-                "this service has no backup", "It needs --backup URL when it starts.", code="backup"
-            )
+            raise BackupError("this service has no backup", "It needs --backup URL when it starts.")
         time_ns = parse_time(data.at) if data.at else NOW_NS
         return await backup.restore(project, time_ns, data.before_deployment)
 

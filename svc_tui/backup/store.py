@@ -15,12 +15,13 @@ import asyncio
 import json
 import os
 import re
+import time
 import zlib
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -152,12 +153,12 @@ class BackupTaken(BackupError):
     """The store has the backup of another service."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """A listed object."""
+class StoredObject(NamedTuple):
+    """A listed object, and when it was stored."""
 
     name: str
     size: int
+    stored: datetime
 
 
 def folder_of(url: str) -> Path | None:
@@ -184,7 +185,12 @@ class BackupStore:
         """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
+        if not url.startswith(("s3://", "gs://", "az://", "file:///")):
+            hint = "Use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER."
+            raise BackupError(f"{url or 'an empty text'} is not the URL of a store", hint)
         self._folder = folder_of(url)
+        self.answered = time.monotonic()
+        """When the store last answered without an error (monotonic)."""
         with self._translated("be opened"):
             options: dict[str, Any] = {"mkdir": create} if self._folder else _REMOTE
             self._store = obstore.store.from_url(url, **options)
@@ -193,6 +199,7 @@ class BackupStore:
     def _translated(self, what: str) -> Iterator[None]:
         try:
             yield
+            self.answered = time.monotonic()
         except (self._errors.BaseError, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and what == "be read":
                 raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
@@ -205,21 +212,16 @@ class BackupStore:
         """Return the objects in a folder, sorted by name."""
         with self._translated("be listed"):
             found = self._obstore.list(self._store, prefix=prefix or None)
-            objects = [StoredObject(each["path"], each["size"]) for page in found for each in page]
-        return sorted(objects, key=lambda each: each.name)
+            return sorted(
+                StoredObject(each["path"], each["size"], each["last_modified"]) for of in found for each in of
+            )
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Store an object unless one of that name exists; return whether it was stored."""
-        with self._translated("be written"):
-            try:
-                self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])), mode="create")
-            except self._errors.AlreadyExistsError:
-                return False
-        return True
-
-    def put(self, name: str, content: bytes) -> None:
-        with self._translated("be written"):
-            self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])))
+    def put(self, name: str, content: bytes, mode: str = "overwrite") -> bool:
+        """Store an object; return whether it was stored: `create` leaves one of that name."""
+        with self._translated("be written"), suppress(self._errors.AlreadyExistsError):
+            self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])), mode=mode)
+            return True
+        return False
 
     def mark(self, kind: str, subject: str, time_ns: int) -> None:
         """Store the time of an event in the name of an object, instead of an earlier one."""
@@ -255,12 +257,11 @@ class BackupStore:
             if path.is_file():
                 path.unlink()
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete(self, names: Collection[str]) -> None:
         """Remove objects, unless others have removed them."""
-        names = list(names)
         with self._translated("be written"):
             try:
-                self._obstore.delete(self._store, names)
+                self._obstore.delete(self._store, [*names])
             except FileNotFoundError:
                 for name in names:
                     with suppress(FileNotFoundError):
@@ -344,7 +345,8 @@ class BackupStore:
 
     def _damaged(self, name: str) -> BackupDamaged:
         return BackupDamaged(
-            f"{name} of the backup at {self.url} is damaged", "Restore it from a copy of the store."
+            f"{name} of the backup at {self.url} is damaged",
+            "Restore it from a copy of the store, or restore an earlier moment: --at TIME",
         )
 
 

@@ -30,9 +30,7 @@ from svc_tui.backup.store import (
     BackupDamaged,
     BackupError,
     BackupStore,
-    Entries,
     OtherKey,
-    Snapshot,
     parse_marks,
     parse_tables,
     values_name,
@@ -148,22 +146,21 @@ def status(url: Url, key: Key = None) -> Answer:
     store = _open(url, key)[0]
     objects = store.list()
     snapshots, entries = parse_tables(each.name for each in objects)
-    found: list[Snapshot | Entries] = [*snapshots, *entries]
+    listed = {each.name: each for each in objects}
     verified = parse_marks(VERIFIED, (each.name for each in objects))
     confirmed = parse_marks(CONFIRMED, (each.name for each in objects)).get(store.key_id)
-    sizes = {each.name: each.size for each in objects}
     projects = list[dict[str, Any]]()
     for project in sorted({each.project for each in snapshots}):
-        own = [each for each in found if each.project == project]
+        own = [listed[each.name] for of in (snapshots, entries) for each in of if each.project == project]
         row = {
             "project": project,
             "since": text(min(each.time_ns for each in snapshots if each.project == project)),
-            "stored": text(max(each.time_ns for each in own)),
+            "stored": text(int(max(each.stored for each in own).timestamp() * 1e9)),
             "verified": text(verified[project]) if project in verified else None,
-            "bytes": sum(sizes[each.name] for each in own),
+            "bytes": sum(each.size for each in own),
         }
         projects.append(row)
-    total = sum(sizes.values())
+    total = sum(each.size for each in objects)
     blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
     lines = [
         f"{each['project']}  since {each['since']}  last stored {each['stored']}"

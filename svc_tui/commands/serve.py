@@ -334,7 +334,7 @@ async def _run(
 
 
 def _end() -> None:
-    stderr.log("warning", "a statement cannot be interrupted; the service ends without it")
+    stderr.log("warning", "work in progress cannot be interrupted; the service ends without it")
     os._exit(0)
 
 

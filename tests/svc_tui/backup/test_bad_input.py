@@ -5,20 +5,23 @@ import errno
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from doors.tables.replication import copy, journal, recorder
 from doors.tables.replication import entry as entries
-from doors.tables.replication import journal, recorder
 from doors.tables.replication.journal import JournalEntry, read_frames
+from doors.tables.sqlite.errors import FullError
 from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.restore import NOW_NS, restore, verify
+from svc_tui.backup.restore import NOW_NS, parse_time, restore, text, verify
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import (
     ID_FILE,
@@ -32,7 +35,8 @@ from svc_tui.backup.store import (
 )
 from tests.support.examples import is_fuzzing
 from tests.support.full_disk import ROOT
-from tests.svc_tui.backup.test_tables import KEY, Service, digest
+from tests.support.waiting import until
+from tests.svc_tui.backup.test_tables import KEY, Service, WaitingParts, digest
 
 
 @pytest.fixture
@@ -222,12 +226,13 @@ class LossyStore(BackupStore):
     chance = random.Random(5)
     share = 0.0
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, mode: str = "overwrite") -> bool:
         if self.chance.random() < self.share:
             raise BackupError("the store refuses", "")
-        super().put(name, content)
+        stored = super().put(name, content, mode)
         if self.chance.random() < self.share / 2:
             raise BackupError("the answer was lost", "")
+        return stored
 
 
 def test_store_that_refuses_and_loses_answers_has_everything_in_the_end(
@@ -250,6 +255,112 @@ def test_store_that_refuses_and_loses_answers_has_everything_in_the_end(
     service.ship()
     assert failures > 5
     assert digest(service.restore()) == digest(service.path)
+
+
+def test_store_that_does_not_answer_is_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("SECONDS", 0.05), ("CHECK_SECONDS", 0.1), ("ALERT_SECONDS", 0.5)):
+        monkeypatch.setattr(shipper, name, seconds)
+    store, lines, alerts = WaitingParts(service.store.url, KEY), list[str](), list[str]()
+    store.go = threading.Event()
+    backup = Backup(store, service.root / "data", service.bucket, lambda _, line: lines.append(line))
+    backup.alert = lambda _, text: alerts.append(text)
+
+    async def run() -> None:
+        async with backup.running():
+            service.write("insert into item values (1, 1)")
+            await asyncio.to_thread(until, lambda: alerts and alerts[-1])
+            store.go.set()
+            await asyncio.to_thread(until, lambda: not alerts[-1])
+
+    asyncio.run(run())
+    silent = f"the backup waits: the store at {store.url} does not answer"
+    assert lines == [silent, "the backup is complete again"] and silent in alerts
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_restored_tables_do_not_continue_the_journal_of_the_service(service: Service) -> None:
+    add(service, 1)
+    asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+    service.ship()  # A snapshot at the begin of a journal, which entries follow.
+    restored = service.restore()
+    add(service, 2)
+    shutil.rmtree(service.path.parent)
+    restored.parent.rename(service.path.parent)
+    service.write("insert into item values (3, 3)")
+    service.write("insert into item values (4, 4)")
+    service.start()
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_restore_fills_the_folder_that_it_is_given_also_through_a_link(service: Service) -> None:
+    folder, link = service.root / "volume", service.root / "link"
+    link.symlink_to(folder)
+    asyncio.run(restore(service.store, KEY, link))
+    assert folder.is_dir() and link.is_symlink()
+    names = {each.name for each in folder.iterdir()}
+    shutil.rmtree(folder)
+    (folder / ".svc-restore-killed").mkdir(parents=True)
+    (folder / ".svc-restore-killed" / ".svc-owner").touch()
+    place = folder.stat().st_ino  # Of a mount point, which cannot be replaced.
+    asyncio.run(restore(service.store, KEY, link))
+    assert folder.stat().st_ino == place and {each.name for each in folder.iterdir()} == names
+    assert digest(folder / "projects" / "shop" / "tables" / "tables.db") == digest(service.path)
+
+
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_lost_snapshot_is_named(service: Service, has_earlier: bool) -> None:
+    add(service, 1)
+    earlier = digest(service.path)
+    if has_earlier:  # Another journal begins, with a snapshot of its own.
+        asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+        service.ship()
+    add(service, 2)
+    snapshots = parse_tables(each.name for each in service.store.list())[0]
+    service.store.delete([max(snapshots, key=lambda each: each.time_ns).name])
+    assert len(snapshots) == (2 if has_earlier else 1)
+    target = service.root / "restored"
+    [tables] = asyncio.run(restore(service.store, KEY, target)).tables
+    assert "is missing" in tables.problem
+    with pytest.raises(BackupError, match="is missing"):
+        asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+    if has_earlier:
+        assert digest(target / "projects" / "shop" / "tables" / "tables.db") == earlier
+        moment = parse_time(text(tables.last_ns, exact=True))
+        assert digest(service.restore(moment)) == earlier
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/folder", "s3:/b", "ftp://h/p", "file://folder", "memory:///", "S4://b"]
+)
+def test_url_of_no_store_is_refused(url: str) -> None:
+    with pytest.raises(BackupError, match="is not the URL of a store"):
+        BackupStore(url, KEY, create=True)
+
+
+def test_full_disk_is_no_damage_of_the_backup(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise FullError("database or disk is full")
+
+    add(service, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(copy, "store_log_position", full)
+        with pytest.raises(
+            BackupError, match="shop cannot be restored: the disk of this node is full"
+        ) as failure:
+            asyncio.run(restore(service.store, KEY, service.root / "new"))
+    assert not isinstance(failure.value, BackupDamaged)
+
+
+def test_moment_that_a_failed_restore_names_can_be_restored(service: Service) -> None:
+    expected = digest(service.path)
+    service.write("create table item2 as select 1")  # Without a record, and with no snapshot for a minute.
+    service.ship()
+    with pytest.raises(BackupError, match="had no record") as failure:
+        asyncio.run(service.backup.restore("shop", NOW_NS, ""))
+    moment = failure.value.hint.rpartition(" ")[2]
+    asyncio.run(service.backup.restore("shop", parse_time(moment), ""))
+    assert digest(service.path) == expected
 
 
 def test_restore_to_random_moments_equals_a_model(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """`svc backup confirm-key`, and the warning of `svc backup status` before it was run."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from engine.bucket.folder import FolderBucket
 from engine.service.secrets import KEY_FILE, SecretsKey
+from svc_tui.backup.restore import text
 from svc_tui.main import run
 from tests.svc_tui.backup.test_tables import KEY, Service
 
@@ -46,6 +48,22 @@ def test_copy_of_the_key_is_confirmed(url: str, tmp_path: Path, capsys: pytest.C
     assert len(marks) == 1
     newer = SecretsKey.parse(SecretsKey.create().text + KEY.text)
     assert not confirmed(url, key_file(tmp_path / "newer", newer), capsys)
+
+
+def test_status_shows_when_something_was_last_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = Service(tmp_path)
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    service.write("insert into item values (1)")
+    time.sleep(1.1)
+    before = text(time.time_ns())
+    service.ship()  # After the store was silent, for example.
+    key = key_file(tmp_path / "safe", KEY)
+    assert run(["backup", "status", service.store.url, "--key", key, "--json"]) == 0
+    [project] = json.loads(capsys.readouterr().out)["projects"]
+    assert project["stored"] >= before > project["since"]
 
 
 def test_backup_whose_service_is_lost_or_damaged_is_verified(

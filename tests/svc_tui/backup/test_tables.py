@@ -218,6 +218,23 @@ def test_older_copy_of_the_file_is_stored_as_it_is(service: Service) -> None:
     assert digest(service.restore()) == digest(service.path)
 
 
+def test_older_copy_of_the_data_that_was_written_to_is_stored_as_it_is(service: Service) -> None:
+    tables, copy = service.path.parent, service.root / "copy"
+    service.write("create table item (id integer primary key, name text)")
+    service.ship()
+    service.write("insert into item values (1, 'one')")
+    shutil.copytree(tables, copy)
+    service.write("insert into item values (2, 'lost')")
+    service.ship()
+    shutil.rmtree(tables)
+    copy.rename(tables)
+    for number in (2, 3):  # Without a backup.
+        service.write(f"insert into item values ({number}, 'after')")
+    service.start()
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
 def test_journal_that_is_removed_in_use_begins_again(service: Service) -> None:
     journal = service.path.parent / FOLDER
     with service.connected() as connection:
@@ -336,10 +353,10 @@ class WaitingParts(BackupStore):
 
     go: threading.Event
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, mode: str = "overwrite") -> bool:
         if "/entries/" in name:
             assert self.go.wait(60)
-        super().put(name, content)
+        return super().put(name, content, mode)
 
 
 def test_entries_are_stored_in_the_interval_after_an_upload_that_outlasts_its_own(service: Service) -> None:
@@ -553,6 +570,36 @@ def test_artifacts_that_no_stored_deployment_needs_are_removed(service: Service)
         assert not parse_blobs(each.name for each in service.store.list())
 
     asyncio.run(scenario())
+
+
+class CountingStore(BackupStore):
+    """A store that counts the values that are read."""
+
+    read_values = 0
+
+    def values(self, name: str) -> dict[str, bytes]:
+        self.read_values += 1
+        return super().values(name)
+
+
+def test_stored_values_are_read_once(service: Service) -> None:
+    service.store = store = CountingStore(service.store.url, KEY)
+    service.start()
+
+    async def scenario() -> None:
+        await service.add_blob(b"of nothing")
+        for number in range(5):
+            await service.bucket.kv.cas(f"value/{number}", b"", None)
+            await service.backup._ship(60)
+        for number in range(3):
+            blob = await service.add_blob(b"%d" % number)
+            await service.backup._ship(60)
+            await service.bucket.blobs.delete(blob, 1 << 62)
+            await service.backup._prune_blobs()
+
+    asyncio.run(scenario())
+    assert store.read_values == 8
+    assert len(parse_blobs(each.name for each in store.list())) == 1
 
 
 def test_every_damaged_byte_is_found(service: Service) -> None:
