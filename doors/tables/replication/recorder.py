@@ -50,7 +50,10 @@ _first_word = lru_cache(4096)(first_word)
 class Recorder:
     """Records one connection."""
 
-    def __init__(self, connection: Connection, replica: "Replica | Journal", *, exclusive: bool) -> None:
+    def __init__(
+        self, connection: Connection, replica: "Replica | Journal", *, exclusive: "Replica | None" = None
+    ) -> None:
+        """`exclusive` becomes the writer of a fleet for each transaction."""
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
@@ -104,8 +107,8 @@ class Recorder:
                 self._outside = False
                 self._total = self._connection.total_changes()
                 self._writing = writes
-                if writes and self._exclusive:
-                    self._replica.acquire()
+                if writes and self._exclusive is not None:
+                    self._exclusive.acquire()
                     self._acquired = True
                 elif writes and not self._replica.writes:
                     raise Conflict
@@ -360,9 +363,9 @@ class Recorder:
         self._session = self._pending = self._refused = None
         self._writing = self._oversized = False
         self._lacks = ""
-        if self._acquired:
+        if self._acquired and self._exclusive is not None:
             self._acquired = False
-            self._replica.release()
+            self._exclusive.release()
 
     def close(self) -> None:
         """Forget what was not committed, and close all connections."""
