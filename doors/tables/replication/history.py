@@ -308,8 +308,7 @@ def find_writes(
             if not (complete := len(rows) < limit and time.monotonic() < end) or not is_known:
                 break
             since_ns = stored_entry.time_ns
-            if entry.lacks:
-                lacks[entry.lacks] = None
+            lacks |= dict.fromkeys(filter(None, entry.lacks.split("; ")))
             if request.encode() not in stored_entry.content and not entry.undo:
                 continue
             for index, part in reversed([*enumerate(entry.parts)]):
@@ -431,8 +430,7 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
                 "Name a later moment, or restore a backup: svc restore --at TIME.",
                 code="timeout",
             )
-        if entry.lacks:
-            lacks[entry.lacks] = None
+        lacks |= dict.fromkeys(filter(None, entry.lacks.split("; ")))
         numbered |= entry.sequences.keys()
         if entry.kind == "gap" and not entry.lacks.endswith(NO_KEY):
             raise TablesError(f"the transaction at {at} has no record: {entry.lacks}", "Name a later moment.")

@@ -161,8 +161,10 @@ class Recorder:
             self._session.enabled, self._oversized = False, True
 
     def _refuse(self, reason: str, hint: str = "Nothing was changed.") -> None:
-        if not self._lacks or self._lacks.endswith(NO_KEY):
+        if not self._lacks or (self._lacks.endswith(NO_KEY) and not reason.endswith(NO_KEY)):
             self._lacks = reason
+        elif self._lacks.endswith(NO_KEY) and reason not in self._lacks:
+            self._lacks += f"; {reason}"
         if self._replica.refuses:
             self._refused = self._refused or not_replicable(reason, hint)
 

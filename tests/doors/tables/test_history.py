@@ -467,6 +467,18 @@ def test_table_without_a_key_is_named(shop: Shop) -> None:
         shop.revert(entry)
 
 
+def test_each_table_without_a_key_in_a_transaction_is_named(shop: Shop) -> None:
+    shop.schema("CREATE TABLE x (v)")
+    shop.schema("CREATE TABLE y (v)")
+    shop.batch(
+        ("INSERT INTO x VALUES (1)",), ("INSERT INTO item (id) VALUES (1)",), ("INSERT INTO y VALUES (1)",)
+    )
+    shop.exec("INSERT INTO y VALUES (2)")
+    found = shop.history(table="item", key=[1])
+    assert [each.operation for each in found.rows] == ["insert"]
+    assert found.lacks == [f"table {name}, which has no primary key" for name in "yx"]
+
+
 def test_revert_is_planned_first_and_does_not_repeat_triggers(shop: Shop) -> None:
     shop.schema(*SCHEMA)
     shop.exec("INSERT INTO a (v) VALUES ('x')")
