@@ -71,7 +71,7 @@ class Entry:
     undo: Sequence[tuple[int, str, bool]] = ()
     """For parts that change tables: statements that undo it, and whether rows are then as they were."""
     lacks: str = ""
-    """The changes that a gap lacks. Those of tables with a primary key may be complete."""
+    """The changes that a gap lacks, separated by `; `. Those of tables with a primary key may be complete."""
 
     def encode(self) -> bytes:
         """Return the stored form."""

@@ -5,14 +5,14 @@ import shutil
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from doors.tables.replication.copy import LogPosition, read_log_position
-from doors.tables.replication.entry import Entry, Origin
+from doors.tables.replication.copy import CLOSED, LogPosition, read_log_position
+from doors.tables.replication.entry import Entry, Origin, chain_of
 from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import FOLDER, JournalEntry, read_frames, segments
 from doors.tables.replication.recorder import NO_KEY, stored_tables
@@ -24,11 +24,13 @@ from doors.tables.sqlite.connections import (
     Error,
     apsw,
     is_replica,
+    iso,
     open_replica,
     recorder_of,
 )
-from doors.tables.sqlite.errors import TablesError, Value, fold
-from doors.tables.types.grid_cell import CUT, full_cell, key_column, stored
+from doors.tables.sqlite.errors import TablesError, Value, fold, quoted, rows
+from doors.tables.sqlite.tokens import tokens
+from doors.tables.types.grid_cell import CUT, Selected, cell, key_column, stored
 from engine.control.schemas import StrictModel
 from engine.files.temporary import temporary_folder
 
@@ -36,14 +38,15 @@ SECONDS = 30.0
 """Time limit of a search, and of going back to a moment."""
 MAX_WRITES = 1000
 """Maximum changes of rows in a response."""
-_LOSES_ROWS = re.compile(r"\s*(drop\s+table\b|alter\s+table\b.*\b(drop|rename\s+to)\b)", re.I | re.S)
-"""A statement that is not undone: it removes or renames a table, or removes a column."""
+_LOSES_ROWS = re.compile(r"(drop table|alter table .* (drop|rename to|set not))\b", re.I)
+"""A statement that is not undone: it removes or renames a table, or removes or restricts a column."""
 _REASONS: Mapping[int, str] = {
     apsw.SQLITE_CHANGESET_DATA: "changed",
     apsw.SQLITE_CHANGESET_NOTFOUND: "deleted",
     apsw.SQLITE_CHANGESET_CONFLICT: "exists",
     apsw.SQLITE_CHANGESET_CONSTRAINT: "constraint",
 }
+_UNIQUE = "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql LIKE 'CREATE UNIQUE %'"
 _SET_SEQUENCE = "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
 """Sets the last key that a table with AUTOINCREMENT has used up."""
 Operation = Literal["insert", "update", "delete"]
@@ -111,82 +114,82 @@ class At(StrictModel):
     step: Literal[-1, 0, 1] = 0
 
 
-def _position(connection: Connection) -> LogPosition:
-    """Return the position of the last entry, or one before the first if there is none."""
-    return read_log_position(connection) if is_replica(connection) else LogPosition("", 0, "", 0, 0)
-
-
 def _entries(path: Path, position: LogPosition) -> Iterator[tuple[JournalEntry, Entry]]:
-    """Yield the entries up to a position, newest first. Raises `SvcError`."""
-    replica = find_replica(path)
+    """Yield the entries up to a position, newest first, each by its hash in the next. Raises `SvcError`."""
+    replica, chain = find_replica(path), position.chain
     for each in _in_journal(path, position) if replica is None else reversed(replica.entries()):
+        if each.sequence > position.sequence or chain_of(each.content) != chain:
+            continue
         try:
             entry = Entry.decode(each.content)
         except CannotApply as error:
             raise TablesError(f"the journal cannot be read: {error}", "Update svc.") from error
         if entry.kind == "image":  # The tables were copied to the fleet with it.
             return
-        if each.sequence <= position.sequence:
-            yield each, entry
+        chain = entry.previous
+        yield each, entry
 
 
 def _in_journal(path: Path, position: LogPosition) -> Iterator[JournalEntry]:
-    """Yield the entries of a journal up to a position, newest first."""
-    expected = position.sequence
-    with suppress(FileNotFoundError):  # The oldest ones are removed meanwhile.
+    """Yield the entries of a journal, newest first."""
+    try:
         for segment in reversed(segments(path.parent / FOLDER / position.log)):
-            for each in reversed([*read_frames(segment.read_bytes())]):
-                if each.sequence > expected:
-                    continue
-                if each.sequence < expected:
-                    return
-                expected -= 1
-                yield each
+            yield from reversed([*read_frames(segment.read_bytes())])
+    except FileNotFoundError:  # The oldest ones are removed meanwhile.
+        return
+    except OSError as error:
+        message = f"the journal cannot be read: {error.strerror}"
+        raise TablesError(message, "Check the permissions of its folder, and the disk.") from error
 
 
-def _write_of(log: str, stored: JournalEntry, origin: Origin) -> Write:
-    by, deployment, user, requests = origin
-    entry = f"{log}-{stored.sequence}"
-    return Write(entry, stored.time_ns, by=by, deployment=deployment, user=user, requests=[*requests])
+def _words(sql: str) -> str:
+    """Return a statement without comments, with `x` for quoted names and strings."""
+    return " ".join("x" if each.kind in ("name", "string") else each.text for each in tokens(sql))
 
 
-def _origin(entry: Entry, part: int) -> Origin:
-    return entry.origins[part] if len(entry.origins) > 1 else (*entry.origins, Origin())[0]
+def _written(entry: Entry, only: str = "") -> set[str]:
+    """Return the names of the tables, or of one of them, whose rows an entry changed."""
+    changesets = (part for part in entry.parts if isinstance(part, bytes) and only.encode() in part)
+    names = {each.name for part in changesets for each in apsw.Changeset.iter(part)}
+    return names & {only} if only else names
+
+
+def _write_of(log: str, stored: JournalEntry, entry: Entry, part: int) -> Write:
+    origins = entry.origins
+    by, deployment, user, requests = origins[part] if len(origins) > 1 else (*origins, Origin())[0]
+    id = f"{log}-{stored.sequence}"
+    return Write(id, stored.time_ns, by=by, deployment=deployment, user=user, requests=[*requests])
 
 
 def _cells(table: Table | None, values: Sequence[Any] | None, only: set[int] | None = None) -> Row | None:
     """Return the cells of values by column. Those of an unchanged column, or not of `only`, are left out."""
     if values is None:
         return None
-    columns = table.stored if table is not None else ()
+    columns = [(each.name, each.type) for each in table.stored] if table is not None else []
     row: Row = {}
     for index, value in enumerate(values):
         if value is apsw.no_change or (only is not None and index not in only):
             continue
-        name, type = (
-            (columns[index].name, columns[index].type)
-            if index < len(columns)
-            else (f"column {index + 1}", "")
-        )
-        if isinstance(value, str | bytes) and len(value) > CUT:
-            cut = {"text": value[:CUT]} if isinstance(value, str) else full_cell(value[:CUT], type)
-            row[name] = {"size": len(value), **cut}
-        else:
-            row[name] = full_cell(value, type)
+        name, type = columns[index] if index < len(columns) else (f"column {index + 1}", "")
+        data = value.encode() if isinstance(value, str) else value
+        size = len(data) if isinstance(data, bytes) else None
+        row[name] = cell(Selected(data[:CUT] if size else data, size, isinstance(value, str)), type, cut=CUT)
     return row
 
 
-def _row_write(write: Write, table: Table | None, change: Any) -> RowWrite:
+def _row_write(write: Write, table: Table | None, change: Any, only: set[int] | None = None) -> RowWrite:
+    """Return a change of a row with the cells of all columns, or `only` some."""
     operation: Operation = change.op.lower()
     key = change.pk_columns
-    others = set(range(change.column_count)) - key if operation == "update" else None
+    if only is None and operation == "update":
+        only = set(range(change.column_count)) - key
     return RowWrite(
         write,
         operation,
         change.name,
         key=_cells(table, change.new if operation == "insert" else change.old, key) or {},
-        before=_cells(table, change.old, others),
-        after=_cells(table, change.new, others),
+        before=_cells(table, change.old, only),
+        after=_cells(table, change.new, only),
     )
 
 
@@ -217,36 +220,69 @@ def _in_changeset(value: Value) -> bytes:
 
 
 class _Past:
-    """The schema as it was, entry by entry back, and a table that is followed through its changes."""
+    """The schema as it was, entry by entry back, and a row or cell that is followed through its changes."""
 
-    def __init__(self, connection: Connection, table: str = "") -> None:
-        """Begin with the schema of a connection."""
+    def __init__(
+        self, connection: Connection, table: str = "", key: Sequence[Any] = (), column: str = ""
+    ) -> None:
+        """Begin with the schema of a connection. Raises `TablesError`."""
         self._schema = open_replica(Path(":memory:"))
         self._schema.pragma("legacy_alter_table", True)  # Others need not exist.
         for _, sql in stored_tables(connection).values():
             self._schema.execute(sql)
         self._table = self._followed = table
+        self._key = key
         self.tables = read(self._schema)
-        self.close = self._schema.close
-
-    @property
-    def table(self) -> Table | None:
+        self.found = lookup(self.tables, table)
         """The followed table; None while it did not exist."""
-        return lookup(self.tables, self._followed)
+        self.values = _key_of(self.found, key) if self.found is not None else None
+        self._column = self.found.column(column).name if column and self.found is not None else column
+        self.close = self._schema.close
 
     def undo(self, entry: Entry, part: int) -> bool:
         """Undo a statement of an entry. Return whether the schema before it is known."""
         sql = next((sql for index, sql, _ in entry.undo if index == part), "")
-        text = entry.parts[part]
+        words = _words(text) if isinstance(text := entry.parts[part], str) else ""
         if not sql:
-            return not isinstance(text, str) or _LOSES_ROWS.match(text) is None
+            return _LOSES_ROWS.match(words) is None
         before = {fold(name): root for root, (name, _) in stored_tables(self._schema).items()}
         self._schema.execute(sql)
         after = {root: name for root, (name, _) in stored_tables(self._schema).items()}
         followed = after.get(before.get(fold(self._followed), 0), self._followed)
         self._followed = followed if followed in after.values() else self._table
         self.tables = read(self._schema)
+        later, self.found = self.found, lookup(self.tables, self._followed)
+        if self.found is not None and self.found != later:
+            self.values = _key_of(self.found, self._key)
+            if later is not None and words.lower().startswith("alter "):  # It may rename a column.
+                names = zip(later.stored, self.found.stored, strict=False)
+                self._column = {then.name: now.name for then, now in names}.get(self._column, self._column)
         return True
+
+    def changes(self, write: Write, part: bytes, lacks: dict[str, None]) -> Iterator[RowWrite]:
+        """Yield the changes of a changeset, or the followed ones. Adds to `lacks` what it cannot read."""
+        names = [each.name for each in self.found.stored] if self.found is not None else []
+        key = self.found.key if self.found is not None else ()
+        places = {at for at, name in enumerate(names) if name == self._column}
+        only = places if self._column not in ("", *key) else None
+        needles = map(
+            _in_changeset, [self.found.name, *(self.values or ())] if self.found is not None else ()
+        )
+        if not all(needle in part for needle in needles):
+            return
+        for change in apsw.Changeset.iter(part):
+            if reserved(change.name) or (self.found is not None and change.name != self.found.name):
+                continue
+            try:
+                row = (change.new if change.op == "INSERT" else change.old) or ()
+                if [row[names.index(each)] for each in key] != [*(self.values or ())]:
+                    continue
+                each = _row_write(write, self.tables.get(change.name), change, only)
+            except UnicodeDecodeError:
+                lacks[f"rows of table {change.name} with text that is not UTF-8"] = None
+                continue
+            if only is None or each.before or each.after:
+                yield each
 
 
 def find_writes(
@@ -262,67 +298,28 @@ def find_writes(
 
     A row of a table that was dropped, created again or renamed is followed by its key.
     """
-    position, end = _position(connection), time.monotonic() + SECONDS
+    position = read_log_position(connection) if is_replica(connection) else CLOSED
     rows: list[RowWrite] = []
     lacks: dict[str, None] = {}
-    since_ns, complete, is_known = time.time_ns(), True, True
-    with closing(_Past(connection, table)) as past:
-        values = _key_of(found, key) if (found := past.table) is not None else None
-        column = found.column(column).name if column and found is not None else column
+    since_ns, end = time.time_ns(), time.monotonic() + SECONDS
+    is_known = complete = True
+    with closing(_Past(connection, table, key, column)) as past:
         for stored_entry, entry in _entries(Path(connection.filename), position):
-            if len(rows) >= limit or time.monotonic() > end:
-                complete = False
-            if not complete or not is_known:
+            if not (complete := len(rows) < limit and time.monotonic() < end) or not is_known:
                 break
             since_ns = stored_entry.time_ns
-            if entry.lacks:
-                lacks[entry.lacks] = None
+            lacks |= dict.fromkeys(filter(None, entry.lacks.split("; ")))
             if request.encode() not in stored_entry.content and not entry.undo:
                 continue
             for index, part in reversed([*enumerate(entry.parts)]):
-                origin = _origin(entry, index)
+                write = _write_of(position.log, stored_entry, entry, index)
                 if isinstance(part, str):
                     is_known = is_known and past.undo(entry, index)
-                    if found != (found := past.table):
-                        values = _key_of(found, key) if found is not None else values
-                elif is_known and (request in origin.requests if request else found is not None):
-                    write = _write_of(position.log, stored_entry, origin)
-                    rows += _changes(write, part, past.tables, found, values or (), column)
-    if table and values is None:
+                elif is_known and (request in write.requests if request else past.found is not None):
+                    rows += islice(past.changes(write, part, lacks), limit + 1 - len(rows))
+    if table and past.values is None:
         find(read(connection), table, "not-found")
     return History(rows[:limit], since_ns, complete and len(rows) <= limit, list(lacks))
-
-
-def _changes(
-    write: Write,
-    part: bytes,
-    tables: Mapping[str, Table],
-    found: Table | None,
-    values: Sequence[Value],
-    column: str,
-) -> Iterator[RowWrite]:
-    """Yield the changes of a changeset, or only those of one row of a table, or of its column."""
-    names = [each.name for each in found.stored] if found is not None else []
-    places = [names.index(each) for each in found.key] if found is not None else []
-    needles = [found.name.encode(), *map(_in_changeset, values)] if found is not None else []
-    if not all(needle in part for needle in needles):
-        return
-    for change in apsw.Changeset.iter(part):
-        if reserved(change.name) or (found is not None and change.name != found.name):
-            continue
-        row = (change.new if change.op == "INSERT" else change.old) or ()
-        if [row[place] for place in places] != [*values]:
-            continue
-        each = _row_write(write, tables.get(change.name), change)
-        if column and column not in each.key:
-            before, after = (
-                None if side is None else {k: v for k, v in side.items() if k == column}
-                for side in (each.before, each.after)
-            )
-            if not before and not after:
-                continue
-            each = replace(each, before=before, after=after)
-        yield each
 
 
 @contextmanager
@@ -333,10 +330,9 @@ def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple
     that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
     """
     with _copied(connection) as (copy, path, position):
-        stored_entry, entry = _find_moment(path, position, at, table)
-        _, lacks = _undo(copy, path, position, stored_entry.sequence)
-        write = _write_of(position.log, stored_entry, _origin(entry, len(entry.parts) - 1))
-        yield Path(copy.filename), write, lacks
+        moment = _find_moment(path, position, at, table)
+        _, lacks = _undo(copy, path, position, moment[0].sequence)
+        yield Path(copy.filename), _write_of(position.log, *moment, -1), lacks
 
 
 @contextmanager
@@ -346,8 +342,8 @@ def tables_before(connection: Connection, time_ns: int) -> Iterator[tuple[Connec
     Yields the copy, the number of undone changes, and what is as it is now. Raises as `tables_at` does.
     """
     with _copied(connection) as (copy, path, position):
-        entries = (each for each, _ in _entries(path, position) if each.time_ns < time_ns)
-        last = next((each.sequence for each in entries), 0)
+        entries = _entries(path, position)
+        last = next((each.sequence for each, _ in entries if each.time_ns < time_ns), 0)
         try:
             undone, lacks = _undo(copy, path, position, last)
         except TablesError as error:
@@ -369,7 +365,7 @@ def _copied(connection: Connection) -> Iterator[tuple[Connection, Path, LogPosit
         with closing(Connection(str(target))) as copy, copy.backup("main", connection, "main") as backup:
             backup.step(-1)
         with closing(open_replica(target)) as copy:
-            yield copy, path, _position(copy)
+            yield copy, path, read_log_position(copy) if is_replica(copy) else CLOSED
 
 
 def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> tuple[JournalEntry, Entry]:
@@ -380,7 +376,7 @@ def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> tuple
     for moment in _entries(path, position):
         stored_entry, entry = moment
         oldest_ns = stored_entry.time_ns
-        writes = any(isinstance(part, bytes) and table.encode() in part for part in entry.parts)
+        writes = bool(at.step and _written(entry, table))
         after = stored_entry.sequence > sequence if at.entry else stored_entry.time_ns > at.time_ns
         if after:
             later = moment if writes else later
@@ -390,13 +386,13 @@ def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> tuple
             steps -= 1
             if not steps:
                 return moment
-    if later is not None and at.step > 0:
-        return later
     if at.step > 0:
+        if later is not None:
+            return later
         raise TablesError(
             f"nothing was written to {table} after that", "It is as it is now.", code="conflict"
         )
-    since = f"at {text_of(oldest_ns)}" if oldest_ns else "with the next write"
+    since = f"at {iso(oldest_ns / 1e9)}" if oldest_ns else "with the next write"
     raise TablesError(
         f"the history of {table or 'the tables'} begins {since}",
         "`svc restore --at TIME` restores a backup; `svc serve --log-days N` sets the days of both.",
@@ -410,11 +406,6 @@ def _sequence(position: LogPosition, entry: str) -> int:
             f"the history has no entry {entry}", "`svc tables blame` lists them.", code="not-found"
         )
     return int(number)
-
-
-def text_of(time_ns: int) -> str:
-    """Return a time in UTC, in seconds."""
-    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tuple[int, list[str]]:
@@ -432,26 +423,28 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
             if not numbered:
                 break
             continue
-        at = text_of(stored_entry.time_ns)
+        at = iso(stored_entry.time_ns / 1e9)
         if time.monotonic() > end:
             raise TablesError(
                 f"going back to that moment takes longer than {SECONDS:.0f} s; {at} is reached",
                 "Name a later moment, or restore a backup: svc restore --at TIME.",
                 code="timeout",
             )
-        if entry.lacks:
-            lacks[entry.lacks] = None
+        lacks |= dict.fromkeys(filter(None, entry.lacks.split("; ")))
         numbered |= entry.sequences.keys()
         if entry.kind == "gap" and not entry.lacks.endswith(NO_KEY):
             raise TablesError(f"the transaction at {at} has no record: {entry.lacks}", "Name a later moment.")
         exact = {index: sql for index, sql, is_exact in entry.undo if is_exact}
         for index, part in reversed([*enumerate(entry.parts)]):
             if isinstance(part, str) and index not in exact:
-                if _LOSES_ROWS.match(part):
+                if _LOSES_ROWS.match(words := _words(part)):
                     raise TablesError(
                         f"the tables before {at} had another schema: {' '.join(part.split())[:80]}",
                         "Name a later moment, or restore a backup: svc restore --at TIME.",
                     )
+                if words.lower().startswith("create unique "):  # The rows before may not be unique.
+                    for (index_name,) in rows(copy, _UNIQUE):
+                        copy.execute(f"DROP INDEX {quoted(index_name)}")
                 continue
             try:
                 if isinstance(part, str):
@@ -465,6 +458,8 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
                     f"the transaction at {at} cannot be undone: another program has written to the tables",
                     "Name a later moment.",
                 ) from error
+    if last and stored_entry.sequence > last:
+        raise TablesError("the history became shorter meanwhile", "Name a later moment.", code="conflict")
     for name in numbered:
         copy.execute(_SET_SEQUENCE, (0, name))
     copy.execute("COMMIT")
@@ -486,17 +481,20 @@ def _fits(then: Table, now: Table | None) -> bool:
     return now is not None and current[: len(names)] == names and now.key == then.key
 
 
+def _not_reverted(entry: str, reason: str) -> TablesError:
+    return TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")
+
+
 def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Reverted:
     """Undo one entry in a transaction, or plan it. `skip` leaves out rows that have changed since.
 
     Raises `TablesError`.
     """
-    path, catalog = Path(connection.filename), read(connection)
-    position = read_log_position(connection)
+    catalog, position = read(connection), read_log_position(connection)
     sequence = _sequence(position, entry)
     found, is_known = None, True
     with closing(_Past(connection)) as past:
-        for found in _entries(path, position):
+        for found in _entries(Path(connection.filename), position):
             if found[0].sequence <= sequence:
                 break
             for index in reversed(range(len(found[1].parts))):
@@ -504,20 +502,14 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         then = past.tables
     if found is None or found[0].sequence != sequence:
         raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
-    written = {
-        each.name for part in found[1].parts if isinstance(part, bytes) for each in apsw.Changeset.iter(part)
-    }
-    for name in sorted(each for each in written if not reserved(each)):
+    for name in sorted(each for each in _written(found[1]) if not reserved(each)):
         if not is_known or name not in then or not _fits(then[name], catalog.get(name)):
-            raise TablesError(
-                f"the entry {entry} cannot be reverted: the schema of {name} has changed since",
-                "Change the rows by hand.",
-            )
+            raise _not_reverted(entry, f"the schema of {name} has changed since")
     if found[1].lacks or any(isinstance(part, str) for part in found[1].parts):
         reason = f"its record lacks {found[1].lacks}" if found[1].lacks else "it changed the schema"
-        raise TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")
-    write = _write_of(position.log, found[0], _origin(found[1], 0))
-    done: list[RowWrite] = []
+        raise _not_reverted(entry, reason)
+    write = _write_of(position.log, *found, 0)
+    done: list[RowWrite] = []  # Like the conflicts, as many as a response has.
     conflicts: dict[tuple[str, str], RowWrite] = {}
 
     def on_conflict(reason: int, change: Any) -> int:
@@ -526,7 +518,8 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         table = catalog.get(change.name)
         current = _cells(table, change.conflict) if reason == apsw.SQLITE_CHANGESET_DATA else None
         each = _row_write(write, table, change)
-        conflicts[each.table, str(each.key)] = replace(each, conflict=_REASONS[reason], current=current)
+        if len(conflicts) < MAX_WRITES:
+            conflicts[each.table, str(each.key)] = replace(each, conflict=_REASONS[reason], current=current)
         return int(apsw.SQLITE_CHANGESET_OMIT)
 
     recorder = recorder_of(connection)
@@ -537,22 +530,28 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         for part in reversed(found[1].parts):
             inverse = apsw.Changeset.invert(part)
             changes = (each for each in apsw.Changeset.iter(inverse) if not reserved(each.name))
-            done += [_row_write(write, catalog.get(each.name), each) for each in changes]
+            shown = islice(changes, MAX_WRITES - len(done))
+            done += [_row_write(write, catalog.get(each.name), each) for each in shown]
             apsw.Changeset.apply(
-                inverse, connection, filter=lambda name: not reserved(name), conflict=on_conflict
+                inverse,
+                connection,
+                filter=lambda name: not reserved(name),
+                conflict=on_conflict,
+                flags=apsw.SQLITE_CHANGESETAPPLY_FKNOACTION,  # Those of the write are in the entry.
             )
         recorder.end_rows()
         applied = not plan and (skip or not conflicts)
         connection.execute("COMMIT" if applied else "ROLLBACK")
     except (apsw.AbortError, apsw.ConstraintError) as error:
-        raise TablesError(
-            f"the entry {entry} cannot be reverted: rows would refer to missing rows",
-            "Change the rows by hand.",
-        ) from error
+        raise _not_reverted(entry, "rows would refer to missing rows") from error
+    except UnicodeDecodeError as error:
+        raise _not_reverted(entry, "it has text that is not UTF-8") from error
     finally:
         recorder.end_rows()
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
-    rows = [conflicts.get((each.table, str(each.key)), each) for each in done]
+    keys = {(each.table, str(each.key)) for each in done}
+    rows = [each for key, each in conflicts.items() if key not in keys]
+    rows += [conflicts.get((each.table, str(each.key)), each) for each in done]
     return Reverted(rows[:MAX_WRITES], applied)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from doors.tables.replication.copy import CLOSED, CREATE, LogPosition, store_log_position
-from doors.tables.replication.entry import GAP, HEAD_BYTES, Assembler
+from doors.tables.replication.entry import GAP, HEAD_BYTES, Assembler, chain_of
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
@@ -85,12 +85,7 @@ class Journal:
         """Append the transactions of a connection from now on. Raises SQLite's errors."""
         if not is_replica(connection):
             _begin(connection)
-        Recorder(connection, self, exclusive=False)
-
-    def acquire(self) -> None:
-        """Do nothing: one machine has one writer, that of SQLite's lock."""
-
-    release = acquire
+        Recorder(connection, self)
 
     def on_written(self, log_position: LogPosition | None) -> None:
         """Do nothing: the position in the database says what was committed."""
@@ -99,7 +94,7 @@ class Journal:
         """Append an entry, and return its position. Raises `ReplicationError` if that fails."""
         try:
             # A journal may be removed. After `stat`, each write would cost SQLite's commit 30 µs.
-            if log_position[:2] != self._position[:2] or not os.access(self._segment, os.F_OK):
+            if log_position[:3] != self._position[:3] or not os.access(self._segment, os.F_OK):
                 log_position = self._find(log_position)
             return self._append(content, log_position)
         except OSError as error:
@@ -139,7 +134,7 @@ class Journal:
         """Find the end of the journal at a position. Without it, begin a journal; return its position."""
         self.close()
         folder = self._folder / log_position.log
-        last = 0
+        last, chain = 0, log_position.chain
         for segment in reversed(segments(folder)):
             if int(segment.name) > log_position.sequence:
                 segment.unlink()
@@ -147,9 +142,10 @@ class Journal:
             self._open(segment)
             for part in read_parts(folder, int(segment.name) - 1, log_position.sequence):
                 last, self._begun_ns, self._size = part.last, part.time_ns, part.end
+                chain = chain_of([*read_frames(part.frames)][-1].content)
             os.truncate(self._file, self._size)
             break
-        if last == log_position.sequence:
+        if (last, chain) == (log_position.sequence, log_position.chain):
             return log_position
         self.close()
         return log_position._replace(log=secrets.token_hex(8), sequence=0)
@@ -172,7 +168,7 @@ def begin_again(path: Path) -> LogPosition:
 
 def segments(folder: Path) -> list[Path]:
     """Return the segments of a journal, in order."""
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    return sorted(folder.glob("[0-9]*"))
 
 
 def read_frames(content: bytes) -> Iterator[JournalEntry]:

@@ -50,7 +50,10 @@ _first_word = lru_cache(4096)(first_word)
 class Recorder:
     """Records one connection."""
 
-    def __init__(self, connection: Connection, replica: "Replica | Journal", *, exclusive: bool) -> None:
+    def __init__(
+        self, connection: Connection, replica: "Replica | Journal", *, exclusive: "Replica | None" = None
+    ) -> None:
+        """`exclusive` becomes the writer of a fleet for each transaction."""
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
@@ -104,8 +107,8 @@ class Recorder:
                 self._outside = False
                 self._total = self._connection.total_changes()
                 self._writing = writes
-                if writes and self._exclusive:
-                    self._replica.acquire()
+                if writes and self._exclusive is not None:
+                    self._exclusive.acquire()
                     self._acquired = True
                 elif writes and not self._replica.writes:
                     raise Conflict
@@ -158,8 +161,10 @@ class Recorder:
             self._session.enabled, self._oversized = False, True
 
     def _refuse(self, reason: str, hint: str = "Nothing was changed.") -> None:
-        if not self._lacks or self._lacks.endswith(NO_KEY):
+        if not self._lacks or (self._lacks.endswith(NO_KEY) and not reason.endswith(NO_KEY)):
             self._lacks = reason
+        elif self._lacks.endswith(NO_KEY) and reason not in self._lacks:
+            self._lacks += f"; {reason}"
         if self._replica.refuses:
             self._refused = self._refused or not_replicable(reason, hint)
 
@@ -360,9 +365,9 @@ class Recorder:
         self._session = self._pending = self._refused = None
         self._writing = self._oversized = False
         self._lacks = ""
-        if self._acquired:
+        if self._acquired and self._exclusive is not None:
             self._acquired = False
-            self._replica.release()
+            self._exclusive.release()
 
     def close(self) -> None:
         """Forget what was not committed, and close all connections."""

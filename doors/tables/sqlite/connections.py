@@ -139,7 +139,7 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
             connection.execute("pragma synchronous = normal")
             from doors.tables.replication.recorder import Recorder
 
-            Recorder(connection, replica, exclusive=exclusive)
+            Recorder(connection, replica, exclusive=replica if exclusive else None)
         elif path.parts[-2:] == (DATA_FOLDER, DATABASE_NAME):
             from doors.tables.replication.journal import Journal
 

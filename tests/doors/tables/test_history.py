@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from doors.tables.door import TablesDoor
 from doors.tables.files.snapshot import copy_before, rows_written
+from doors.tables.replication import history as history_of_tables
 from doors.tables.replication import journal, recorder
 from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.history import At, History, Reverted, find_writes, revert, tables_at
@@ -195,6 +196,59 @@ def test_steps_go_to_the_changes_of_a_table(shop: Shop) -> None:
         shop.rows_at(sql, At(entry=first, step=-1), "item")
 
 
+def test_moment_whose_segment_is_removed_meanwhile_is_refused(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 0)
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    time_ns = time.time_ns()
+    for price in (11, 12):
+        shop.exec("UPDATE item SET price = ?", price)
+    find_moment = history_of_tables._find_moment
+
+    def then_trimmed(path: Path, *arguments: Any) -> Any:
+        found = find_moment(path, *arguments)
+        for segment in sorted(path.parent.glob(f"{FOLDER}/*/*"))[:-1]:
+            segment.unlink()
+        return found
+
+    monkeypatch.setattr(history_of_tables, "_find_moment", then_trimmed)
+    with pytest.raises(TablesError, match="became shorter meanwhile"):
+        shop.rows_at("SELECT price FROM item", At(time_ns=time_ns))
+
+
+def test_steps_pass_tables_with_a_longer_name(shop: Shop) -> None:
+    shop.schema("CREATE TABLE items (id INTEGER PRIMARY KEY)")
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.exec("UPDATE item SET price = 11")
+    shop.exec("INSERT INTO items VALUES (1)")
+    now = At(time_ns=time.time_ns(), step=-1)
+    assert shop.rows_at("SELECT price FROM item", now, "item") == [(10,)]
+
+
+def test_entries_of_another_log_are_not_shown(shop: Shop, tmp_path: Path) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    (segment,) = (shop.folder / FOLDER).glob("*/*")
+    whole = segment.read_bytes()
+    other = [
+        replace(each, content=each.content.replace(b"tea", b"oil")).frame() for each in read_frames(whole)
+    ]
+    segment.write_bytes(b"".join(other))
+    assert shop.history(table="item", key=["1"]).rows == []
+    segment.write_bytes(whole)
+    (segment.parent / ".DS_Store").touch()
+    assert len(shop.history(table="item", key=["1"]).rows) == 1
+
+
+def test_segment_that_cannot_be_read_is_named(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    (segment,) = (shop.folder / FOLDER).glob("*/*")
+    segment.unlink()
+    segment.mkdir()
+    with pytest.raises(TablesError, match="the journal cannot be read: Is a directory"):
+        shop.history(table="item", key=["1"])
+
+
 def test_moment_before_the_history_is_refused(shop: Shop) -> None:
     with pytest.raises(TablesError, match=r"the history of .* begins at 20"):
         shop.rows_at("SELECT 1", At(time_ns=1))
@@ -217,6 +271,39 @@ REBUILD = (
     "DROP TABLE item",
     "ALTER TABLE new RENAME TO item",
 )
+
+
+@pytest.mark.parametrize(
+    "statement", ["-- a note\nALTER TABLE item DROP COLUMN name", "ALTER TABLE item ALTER name SET NOT NULL"]
+)
+def test_moment_before_a_changed_column_is_refused(shop: Shop, statement: str) -> None:
+    before_ns = time.time_ns()
+    shop.exec("INSERT INTO item (id) VALUES (1)")
+    shop.exec("UPDATE item SET name = 'tea'")
+    drop(shop, statement)
+    with pytest.raises(TablesError, match="had another schema"):
+        shop.rows_at("SELECT * FROM item", At(time_ns=before_ns))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE UNIQUE INDEX i ON item (name)", "ALTER TABLE item ADD x DEFAULT 'drop /* rename to */'"],
+)
+def test_moment_before_a_change_that_loses_no_rows_is_shown(shop: Shop, statement: str) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10), (2, 'tea', 20)")
+    before_ns = time.time_ns()
+    shop.exec("DELETE FROM item WHERE id = 2")
+    drop(shop, statement)
+    assert shop.rows_at("SELECT id, name FROM item", At(time_ns=before_ns)) == [(1, "tea"), (2, "tea")]
+
+
+def test_cell_is_followed_through_a_renamed_column(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.exec("UPDATE item SET name = 'oil'")
+    drop(shop, "ALTER TABLE item RENAME price TO cost")
+    shop.exec("UPDATE item SET cost = 11")
+    found = shop.history(table="item", key=["1"], column="cost")
+    assert [each.after for each in found.rows] == [{"cost": 11}, {"price": 10}]
 
 
 def test_row_is_followed_through_a_table_that_is_built_again(shop: Shop) -> None:
@@ -380,6 +467,18 @@ def test_table_without_a_key_is_named(shop: Shop) -> None:
         shop.revert(entry)
 
 
+def test_each_table_without_a_key_in_a_transaction_is_named(shop: Shop) -> None:
+    shop.schema("CREATE TABLE x (v)")
+    shop.schema("CREATE TABLE y (v)")
+    shop.batch(
+        ("INSERT INTO x VALUES (1)",), ("INSERT INTO item (id) VALUES (1)",), ("INSERT INTO y VALUES (1)",)
+    )
+    shop.exec("INSERT INTO y VALUES (2)")
+    found = shop.history(table="item", key=[1])
+    assert [each.operation for each in found.rows] == ["insert"]
+    assert found.lacks == [f"table {name}, which has no primary key" for name in "yx"]
+
+
 def test_revert_is_planned_first_and_does_not_repeat_triggers(shop: Shop) -> None:
     shop.schema(*SCHEMA)
     shop.exec("INSERT INTO a (v) VALUES ('x')")
@@ -422,6 +521,58 @@ def test_revert_that_breaks_a_reference_is_refused(shop: Shop) -> None:
     with pytest.raises(TablesError, match="rows would refer to missing rows"):
         shop.revert(entry, skip=True)
     assert shop.query("SELECT count(*) AS n FROM item").rows == [{"n": 1}]
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
+def test_revert_runs_no_action_of_a_foreign_key(shop: Shop, action: str) -> None:
+    shop.schema(f"CREATE TABLE part (id INTEGER PRIMARY KEY, item REFERENCES item ON DELETE {action})")
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.exec("INSERT INTO part VALUES (1, 1)")
+    entry = shop.history(table="item", key=[1]).rows[0].write.entry
+    for plan in (True, False):
+        with pytest.raises(TablesError, match="rows would refer to missing rows"):
+            shop.revert(entry, plan=plan, skip=True)
+    assert shop.query("SELECT item FROM part").rows == [{"item": 1}]
+
+
+def test_revert_restores_what_actions_of_foreign_keys_changed(shop: Shop) -> None:
+    reference = "REFERENCES item ON DELETE CASCADE ON UPDATE CASCADE"
+    shop.schema(f"CREATE TABLE part (id INTEGER PRIMARY KEY, item {reference})")
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.exec("INSERT INTO part VALUES (1, 1)")
+    for change in ("UPDATE item SET id = 2", "DELETE FROM item"):
+        shop.as_request("wrong", change)
+        entry = shop.history(request="wrong").rows[0].write.entry
+        assert shop.revert(entry).applied
+        assert shop.query("SELECT item FROM part").rows == [{"item": 1}]
+        again = shop.history(table="item", key=[1]).rows[0].write.entry
+        assert shop.revert(again).applied
+        assert shop.revert(shop.history(table="item", key=[1]).rows[0].write.entry).applied
+    assert shop.query("SELECT item FROM part").rows == [{"item": 1}]
+
+
+def test_conflicts_of_a_large_revert_are_shown(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_of_tables, "MAX_WRITES", 5)
+    shop.exec(f"INSERT INTO item (price) VALUES {', '.join(['(1)'] * 40)}")
+    entry = shop.history(table="item", key=[1]).rows[0].write.entry
+    shop.exec("DELETE FROM item WHERE id = 31")
+    refused = shop.revert(entry, plan=True)
+    assert sorted(each.conflict for each in refused.rows) == ["", "", "", "", "deleted"]
+    assert not shop.revert(entry).applied
+
+
+def test_text_that_is_not_utf8_is_named(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, CAST(x'ff41' AS TEXT), 10)")
+    shop.exec("UPDATE item SET price = 11")
+    time_ns = time.time_ns()
+    shop.exec("UPDATE item SET name = 'tea'")
+    found = shop.history(table="item", key=[1])
+    assert [each.after for each in found.rows] == [{"price": 11}]
+    assert found.lacks == ["rows of table item with text that is not UTF-8"]
+    assert shop.rows_at("SELECT hex(name) FROM item", At(time_ns=time_ns)) == [("FF41",)]
+    position = found.rows[0].write.entry.rpartition("-")
+    with pytest.raises(TablesError, match="it has text that is not UTF-8"):
+        shop.revert(f"{position[0]}-{int(position[2]) + 1}")
 
 
 def test_unknown_entries_and_changes_of_the_schema_are_not_reverted(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,30 @@ from doors.tables.replication import journal
 from doors.tables.replication.copy import read_log_position, schema_version
 from doors.tables.replication.entry import Entry, chain_of
 from doors.tables.replication.journal import FOLDER, read_frames, read_parts, segments
-from doors.tables.sqlite.connections import Connection, close_owner, open_owner
+from doors.tables.sqlite.connections import Connection, apsw, close_owner, open_owner
+
+
+class FailingLog(apsw.VFSFile):
+    """A file of SQLite whose disk is full if it is a write-ahead log."""
+
+    fails = False
+
+    def __init__(self, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        self._is_log = path.endswith("-wal")
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        if self.fails and self._is_log:
+            raise apsw.FullError
+        super().xWrite(data, offset)
+
+
+class FailingDisk(apsw.VFS):
+    """The file system `failing`."""
+
+    def xOpen(self, name: Any, flags: list[int]) -> FailingLog:
+        return FailingLog(name, flags)
 
 
 @pytest.fixture
@@ -118,6 +142,31 @@ def test_write_after_the_journal_was_removed_begins_another(path: Path, first: C
     write(first, "c")
     assert read_log_position(first).log != before.log
     assert len(entries(path, first)) == 2
+
+
+@pytest.mark.parametrize("segment_bytes", [journal.SEGMENT_BYTES, 0])
+def test_transaction_that_could_not_be_committed_does_not_displace_the_next_ones(
+    path: Path, first: Connection, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
+) -> None:
+    disk = FailingDisk("failing", "")
+    second = open_owner(path, "failing")
+    write(second, "1")
+    write(first, "2")
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", segment_bytes)
+    monkeypatch.setattr(FailingLog, "fails", True)
+    with pytest.raises(apsw.FullError):
+        write(second, "not committed" * 100)
+    monkeypatch.undo()
+    for text in ("3", "4"):
+        write(first, text)
+        write(second, text)
+    position = read_log_position(first)
+    close_owner(second)
+    disk.unregister()
+    if segment_bytes:
+        assert len(entries(path, first)) == position.sequence == 6
+    else:  # That transaction began a segment, so the next one by `second` begins a journal.
+        assert len(entries(path, first)) == position.sequence == 3
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc of Linux")

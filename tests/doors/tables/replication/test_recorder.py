@@ -47,15 +47,12 @@ class OneWriter:
         """The connection of the node that writes."""
         self.connection.create_scalar_function("now", lambda: "9999", 0, flags=apsw.SQLITE_INNOCUOUS)
         self.connection.execute("pragma synchronous = normal")
-        Recorder(self.connection, self, exclusive=False)
+        Recorder(self.connection, self)
 
     def close(self) -> None:
         """Close the files."""
         for each in (*self._copies, *self.readers, self.connection):
             each.close()
-
-    def acquire(self) -> None:
-        pass
 
     def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
         for message in messages_of(content):
@@ -64,9 +61,6 @@ class OneWriter:
 
     def on_written(self, log_position: LogPosition | None) -> None:
         assert log_position is not None
-
-    def release(self) -> None:
-        pass
 
     def contents(self) -> list[dict[str, Any]]:
         """Return the content of the file that was written, and of the copies."""
