@@ -192,6 +192,8 @@ class Backup:
         self._pruned = self._blobs_pruned = self._blobs_due = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
+        self._begun_at: object = None
+        """The place of the store when it was read."""
         self.alert: Callable[[str, str], None] = lambda project, text: None
         """Gets a project, empty for all after `ALERT_SECONDS`, and the problem of its backup, if any."""
         self._verified: dict[str, int] = {}
@@ -230,6 +232,7 @@ class Backup:
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
                 await self._read_removed(self._begin)
+                self._log("info", f"the backup is stored at {self._store.url}")
         except TimeoutError:
             self._log("warning", f"the store at {self._store.url} does not answer; the service starts")
         except (SvcError, OSError) as error:
@@ -249,23 +252,30 @@ class Backup:
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
-        path = self._data / ID_FILE
+        path, url, place = self._data / ID_FILE, self._store.url, self._place()
         try:
-            own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
+            known = json.loads(path.read_text()) if path.exists() else {"service": secrets.token_hex(8)}
+            own, is_known = known["service"], known.get("url") == url
             own = self._fleet[0] if self._fleet is not None else own
         except (ValueError, KeyError, TypeError) as error:
             raise BackupTaken(
                 f"{path} is damaged",
                 "Remove it, and the object 'service' of the backup if it is of this service.",
             ) from error
+        folder = self._store.folder
+        if folder and is_known and place != self._begun_at and not (folder / SERVICE).exists():
+            raise BackupError(
+                f"{folder} does not have the backup of this service any more",
+                f"Mount its disk. To begin another backup there, remove {path}.",
+            )
         if not self._store.put(SERVICE, own.encode(), "create") and self._read(SERVICE) != own.encode():
             raise BackupTaken(
-                f"{self._store.url} has the backup of another service, or of another {KEY_FILE}",
+                f"{url} has the backup of another service, or of another {KEY_FILE}",
                 "Use another URL, or the key of that backup. If it is an earlier one of this service and key,"
-                f" remove its object {SERVICE!r}.",
+                f" stop that service, and remove its object {SERVICE!r}.",
             )
-        write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
-        self._own, self._checked = own, time.monotonic()
+        write_atomic(path, json.dumps({"service": own, "url": url}).encode(), sync=True)
+        self._own, self._checked, self._begun_at = own, time.monotonic(), self._place()
         self._store.remove_partial()
         self._blobs = set(self._store.blobs())
         self._shipped, self._values = defaultdict(StoredTables), None
@@ -290,6 +300,14 @@ class Backup:
                 shipped.parts.append(each)
                 shipped.gap = each.last if each.gaps else shipped.gap
         self._has_begun = True
+
+    def _place(self) -> object:
+        """Return what identifies the folder of the backup, None without one. A missing disk has another."""
+        try:
+            found = self._store.folder and self._store.folder.stat()
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found else None
 
     def _read(self, name: str) -> bytes:
         """Return the content of an object, empty if the store has none of this key."""
@@ -325,6 +343,7 @@ class Backup:
         if self._fleet is not None and not await self._leads(self._fleet[1]):
             self._has_begun = False
             return
+        self._has_begun = self._has_begun and await self._in(self._threads, self._place) == self._begun_at
         if not self._has_begun:
             if not (self._beside or self._restoring):
                 self._start("begin", "", self._read_removed(self._begin))

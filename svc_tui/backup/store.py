@@ -188,11 +188,11 @@ class BackupStore:
         if not url.startswith(("s3://", "gs://", "az://", "file:///")):
             hint = "Use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER."
             raise BackupError(f"{url or 'an empty text'} is not the URL of a store", hint)
-        self._folder = folder_of(url)
+        self.folder = folder_of(url)
         self.answered = time.monotonic()
         """When the store last answered without an error (monotonic)."""
         with self._translated("be opened"):
-            options: dict[str, Any] = {"mkdir": create} if self._folder else _REMOTE
+            options: dict[str, Any] = {"mkdir": create} if self.folder else _REMOTE
             self._store = obstore.store.from_url(url, **options)
 
     @contextmanager
@@ -235,8 +235,8 @@ class BackupStore:
         Writes to tables wait for what else their disk has to write.
         """
         with file.open("rb") as source, self._translated("be written"):
-            if is_sealed and self._folder is not None:
-                target = self._folder / name
+            if is_sealed and self.folder is not None:
+                target = self.folder / name
                 partial = target.with_name(f"{target.name}#1")
                 partial.parent.mkdir(parents=True, exist_ok=True)
                 try:
@@ -253,7 +253,7 @@ class BackupStore:
 
     def remove_partial(self) -> None:
         """Remove what killed uploads left in a folder, while none is under way. Raises OSError."""
-        for path in self._folder.rglob("*#[0-9]*") if self._folder is not None else ():
+        for path in self.folder.rglob("*#[0-9]*") if self.folder is not None else ():
             if path.is_file():
                 path.unlink()
 

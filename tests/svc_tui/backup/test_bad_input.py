@@ -274,7 +274,8 @@ def test_store_that_does_not_answer_is_reported(service: Service, monkeypatch: p
 
     asyncio.run(run())
     silent = f"the backup waits: the store at {store.url} does not answer"
-    assert lines == [silent, "the backup is complete again"] and silent in alerts
+    stored = f"the backup is stored at {store.url}"
+    assert lines == [stored, silent, "the backup is complete again"] and silent in alerts
     assert digest(service.restore()) == digest(service.path)
 
 

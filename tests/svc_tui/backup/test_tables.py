@@ -288,6 +288,29 @@ def test_store_that_is_emptied_is_filled_again(service: Service, monkeypatch: py
     assert digest(service.restore()) == digest(service.path)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_folder_whose_disk_is_missing_is_not_filled_and_gets_all_later(
+    service: Service, restarts: bool
+) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    folder, disk = service.root / "store", service.root / "disk"
+    folder.rename(disk)
+    folder.mkdir()
+    service.write("insert into item values (1)")
+    for _ in range(2):
+        service.backup._failed.clear()
+        with pytest.raises(BackupError, match="does not have the backup of this service any more"):
+            service.start() if restarts else service.ship()
+    assert not [each for each in folder.rglob("*") if each.is_file()]
+    folder.rmdir()
+    disk.rename(folder)
+    service.backup._failed.clear()
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+    assert verify(service.store, lambda *_: None)[1] == []
+
+
 @pytest.mark.parametrize("kind", ["entries", "snapshot", "values", "blobs"])
 def test_objects_that_others_removed_are_stored_again(
     service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
