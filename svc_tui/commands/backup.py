@@ -226,15 +226,15 @@ def verify(
     return Answer(document, lines, error=error if problems else None)
 
 
-def _restored(store: BackupStore, key: SecretsKey, given: Path | None) -> tuple[list[str], list[str]]:
+def _restored(store: BackupStore, key: SecretsKey, folder: Path | None) -> tuple[list[str], list[str]]:
     """Return the projects whose tables a restore has as the service, and what it lacks or has otherwise."""
-    data = absolute(given or Home.from_environment(os.environ).root / "data")
+    data = absolute(folder or Home.from_environment(os.environ).root / "data")
     try:
         own = str(json.loads((data / ID_FILE).read_text())["service"])
     except (OSError, ValueError, KeyError, TypeError):
         own = ""
     if own.encode() != store.get(SERVICE):
-        if given:
+        if folder:
             raise InvalidUsage(
                 f"{data} is not the service of this backup", "Pass its data directory: --data DIR"
             )
