@@ -94,7 +94,7 @@ Save = Callable[[Connection, Callable[[], bool]], Iterator[bytes]]
 
 class ImportQuery(QueryModel):
     """Options of an import. `csv`, `json` and `jsonl` files go into one `table`; `sql` and `db` files have
-    their own tables.
+    tables, of which all or one `table` are imported.
 
     With `create` the table is created, with column types inferred from all rows. With `replace` its rows are
     deleted first; for `sql` and `db`, tables of the same names are dropped.

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace as changed
+from functools import partial
 from itertools import islice
 from shutil import copyfileobj
 from typing import Any, BinaryIO
@@ -211,19 +212,18 @@ def load(
     """Import a seekable file into tables; yield the progress.
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
-    table is created with the columns that `preview` infers. `sql` and `db` files contain their tables;
-    `replace` drops those of the same names. Statements are interrupted once `stopped` is true.
+    table is created with the columns that `preview` infers. `sql` and `db` files contain tables, of which all
+    or one `table` are imported; `replace` drops those of the same names. Statements are interrupted once
+    `stopped` is true. If the generator raises `TablesError` or is closed early, nothing is imported.
 
-    The import is atomic: if the generator raises `TablesError` or is closed early, nothing is imported.
     Other writers wait only for the final transaction. Memory use is constant. The connection is unrestricted,
     unlike those of guests, and not in a transaction.
     """
     if format in ("sql", "db"):
-        if table:
-            raise TablesError(f"a {format} file defines its own tables", "Omit the name of the table.")
         copy_tables = _import_dump if format == "sql" else _import_database
         with StatementLimit(connection, math.inf, stopped=stopped):
-            yield from copy_tables(connection, source, replace, stopped)
+            copied = partial(_copy_into, connection, [table] if table else [], replace)
+            yield from copy_tables(source, copied, stopped)
         return
     if not table:
         raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
@@ -242,7 +242,7 @@ def load(
 
 
 def _import_dump(
-    connection: Connection, source: BinaryIO, replace: bool, stopped: Callable[[], bool]
+    source: BinaryIO, copied: Callable[[Connection], Iterator[FileProgress]], stopped: Callable[[], bool]
 ) -> Iterator[FileProgress]:
     """Run a dump in a temporary database, then copy its tables."""
     total = source.seek(0, 2)
@@ -258,11 +258,11 @@ def _import_dump(
             for count in script.run_steps(staging, "", parsed, allow_internal=True):
                 if count % STEP == 0:
                     yield FileProgress(count, source.tell(), total)
-        yield from _copy_into(connection, staging, replace)
+        yield from copied(staging)
 
 
 def _import_database(
-    connection: Connection, source: BinaryIO, replace: bool, stopped: Callable[[], bool]
+    source: BinaryIO, copied: Callable[[Connection], Iterator[FileProgress]], stopped: Callable[[], bool]
 ) -> Iterator[FileProgress]:
     """Read a database file from a private copy."""
     error_prefix = "nothing was imported"
@@ -282,12 +282,14 @@ def _import_database(
                     f"{error_prefix}: the file is damaged: {problem}",
                     "Use an intact copy; `sqlite3 FILE .recover` extracts the readable rows.",
                 )
-            yield from _copy_into(connection, uploaded, replace)
+            yield from copied(uploaded)
 
 
-def _copy_into(connection: Connection, source: Connection, replace: bool) -> Iterator[FileProgress]:
+def _copy_into(
+    connection: Connection, names: Sequence[str], replace: bool, source: Connection
+) -> Iterator[FileProgress]:
     error_prefix = "nothing was imported"
-    contents = contents_of(source)
+    contents = contents_of(source, names)
     if not (contents.tables or contents.virtual):
         raise TablesError(f"{error_prefix}: the file has no tables", "Check that it is the right file.")
     subject, hint = f"{error_prefix}: something would be broken", "Import the tables that it needs as well."

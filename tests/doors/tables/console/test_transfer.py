@@ -150,7 +150,6 @@ def test_interrupted_upload_changes_nothing(users: Shop, address: str) -> None:
         ({"format": "xls"}, "format"),
         ({"format": "csv", "tabel": "users"}, "tabel"),
         ({"format": "csv"}, "table"),
-        ({"format": "db", "table": "users"}, "table"),
     ],
 )
 def test_invalid_import_parameters_are_refused(users: Shop, params: dict[str, str], words: str) -> None:

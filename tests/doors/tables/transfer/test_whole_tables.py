@@ -50,6 +50,20 @@ def test_existing_table_requires_replace(users: Connection, format: Format) -> N
     assert rows(users, "select * from users") == [(1, "ada")]
 
 
+@pytest.mark.parametrize("format", ["sql", "db"])
+def test_one_table_of_a_file_is_imported(users: Connection, format: Format) -> None:
+    users.execute("create table others (id integer primary key)")
+    users.execute("create index by_name on users (name)")
+    data = b"".join(save(users, never, format))
+    users.execute("delete from users")
+    users.execute("insert into others values (7)")
+    list(load(users, io.BytesIO(data), format, table="users", replace=True))
+    assert rows(users, "select * from users") == [(1, "ada")]
+    assert scalar(users, "select count(*) from sqlite_schema where name = 'by_name'") == 1
+    assert rows(users, "select id from others") == [(7,)]
+    assert "table nothing does not exist" in refused_import(users, data, format, table="nothing")
+
+
 def test_dump_of_sqlite3_shell_is_imported(users: Connection) -> None:
     dump = (
         "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
