@@ -272,6 +272,7 @@ def restore_file(
             for entry in _following(store, snapshot, parts):
                 if entry.time_ns > time_ns or entry.sequence > last:
                     break
+                store.check_ended()
                 decoded = Entry.decode(entry.content)
                 if copy.log_position is None or decoded.previous != copy.log_position.chain:
                     problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing"
@@ -375,7 +376,7 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
                 return f"the transactions {last + 1} to {position.sequence} of {project} are not stored yet"
             with closing(open_replica(other_path)) as other:
                 for each in (own, other):
-                    each.set_progress_handler(lambda: store.ended, _STEPS)
+                    each.set_progress_handler(lambda: bool(store.ended), _STEPS)
                 if (digest := digest_of(own)) and digest == digest_of(other):
                     return ""
                 names = sorted(name for name, _ in stored_tables(own).values())

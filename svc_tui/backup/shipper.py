@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
-from engine.cancellation import cancel, finish
+from engine.cancellation import cancel
 from engine.confinement import yield_to_loop
 from engine.control.app import Routes
 from engine.control.projects import Projects
@@ -47,7 +48,7 @@ from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.database_files import database_stamps
-from engine.files.temporary import temporary_folder
+from engine.files.temporary import remove_abandoned, temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
 from engine.service.secrets import KEY_FILE
@@ -161,6 +162,13 @@ class LiveRestore:
     migrations: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class CanceledRestore:
+    """Whether a restore was under way. It fails, unless the tables were being replaced already."""
+
+    canceled: bool
+
+
 class Backup:
     """Backs up a service with a folder as its bucket. Create it on the event loop."""
 
@@ -204,14 +212,16 @@ class Backup:
         self._failed: dict[tuple[str, str], _Failure] = {}
         self._removed: dict[str, int] = {}
         """When projects were removed, as of the last reading."""
-        self._restoring: set[str] = set()
-        """Projects whose tables are being restored."""
+        self.restoring: dict[str, BackupStore] = {}
+        """Projects whose tables are being restored, and the store that each restore reads."""
         self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
         self._slow_threads = ThreadPoolExecutor(SNAPSHOT_THREADS, "svc-backup-slow", yield_to_loop)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
+        for folder in self._projects.glob("*/tables"):
+            remove_abandoned("svc-", folder)  # A killed service leaves copies of tables.
         if self._fleet is None:
             await self._begin_soon()
         running = asyncio.create_task(self._run())
@@ -222,7 +232,7 @@ class Backup:
             with suppress(SvcError, Error, OSError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
                     await self._ship(END_SECONDS, ends=True)
-            self._store.ended = True
+            self._store.ended = "the service ends"
             await cancel(self._beside.values())
             for threads in (self._threads, self._slow_threads):
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -345,7 +355,7 @@ class Backup:
             return
         self._has_begun = self._has_begun and await self._in(self._threads, self._place) == self._begun_at
         if not self._has_begun:
-            if not (self._beside or self._restoring):
+            if not (self._beside or self.restoring):
                 self._start("begin", "", self._read_removed(self._begin))
             await self._wait(end)
         if self._has_begun:
@@ -583,40 +593,45 @@ class Backup:
     async def restore(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
         """Replace the tables of a project by those of a time, or of the moment before a deployment.
 
-        What they were before is stored first. After a failure they are as they were. Raises `SvcError`.
+        What they were before is stored first. After a failure they are as they were, also if the caller is
+        canceled before they are replaced. Raises `SvcError`.
         """
         if self._fleet is not None:
             raise BackupError(
                 "the tables of a fleet cannot be replaced",
                 "Restore them to a new folder, and import what you need: svc tables import",
             )
-        if project in self._restoring or not self._has_begun:
+        if project in self.restoring or not self._has_begun:
             reason = f"the tables of {project} are being restored" if self._has_begun else "the backup waits"
-            raise SvcError(reason, "Try again later; the log of the service says more.", code="unavailable")
-        self._restoring.add(project)
+            hint = "Try again later." if self._has_begun else "The log of the service says why."
+            raise SvcError(reason, hint, code="unavailable")
+        store = self.restoring[project] = copy(self._store)
         try:
-            work = self._in(self._slow_threads, self._restore_live, project, time_ns, deployment)
-            return await finish(asyncio.ensure_future(work))
+            work = self._in(self._slow_threads, self._restore_live, store, project, time_ns, deployment)
+            return await store.unless_canceled(asyncio.ensure_future(work))
         except (Error, OSError) as error:
             raise BackupError(
                 f"the tables of {project} were not changed: {storage_failure(error)}",
                 "Check the disk of the service. Put a corrupt file aside before you restore its tables.",
             ) from error
         finally:
-            self._restoring.discard(project)
+            del self.restoring[project]
 
-    def _restore_live(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
+    def _restore_live(self, store: BackupStore, project: str, time_ns: int, deployment: str) -> LiveRestore:
         path = self._projects / project / "tables" / DATABASE_NAME
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with temporary_folder("svc-restore-", path.parent) as folder:
-            tables, source = restore_tables(self._store, folder, project, time_ns, deployment)
+            tables, source = restore_tables(store, folder, project, time_ns, deployment)
             _position(path)
             with closing(open_replica(source)) as new, closing(open_replica(path)) as old:
                 migrations = sorted(applied(old).keys() - applied(new).keys())
-            before_ns = replace_tables(path, source, partial(self._store_before, path))
-        return LiveRestore(text(tables.last_ns), tables.transactions, text(before_ns, exact=True), migrations)
+            before_ns = replace_tables(path, source, partial(self._store_before, path, store))
+        moment, before = text(tables.last_ns), text(before_ns, exact=True)
+        way_back = f"svc restore --service --project {project} --at {before}"
+        self._log("info", f"replaced the tables of {project} by those of {moment}; to go back: {way_back}")
+        return LiveRestore(moment, tables.transactions, before, migrations)
 
-    def _store_before(self, path: Path) -> int:
+    def _store_before(self, path: Path, store: BackupStore) -> int:
         """Store what the backup lacks of tables that do not change; return a time that restores them."""
         self._ship_journal(path)
         shipped, now = self._shipped[path.parent.parent.name], time.time_ns()
@@ -625,6 +640,7 @@ class Backup:
             self._ship_snapshot(path)
             now = shipped.snapshot_ns
         shipped.snapshot_ns = max(shipped.snapshot_ns, -(-now // 1000) * 1000)  # Later ones have later times.
+        store.check_ended()
         return now
 
     async def _prune_blobs(self) -> None:
@@ -726,5 +742,13 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
             raise BackupError("this service has no backup", "It needs --backup URL when it starts.")
         time_ns = parse_time(data.at) if data.at else NOW_NS
         return await backup.restore(project, time_ns, data.before_deployment)
+
+    @routes.delete("/v1/projects/<project>/restore", "owner")
+    async def cancel_restore(project: str) -> CanceledRestore:
+        """Cancel the restore of a project's tables, unless they are being replaced; needs the role owner."""
+        store = backup.restoring.get(project) if backup is not None else None
+        if store is not None:
+            store.ended = f"canceled; the tables of {project} were not changed"
+        return CanceledRestore(store is not None)
 
     return routes

@@ -23,17 +23,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, VersionedValue
+from engine.cancellation import finish
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
 from engine.service.secrets import SecretsKey
 
+_T = TypeVar("_T")
 SERVICE = "service"
 """Object with the id of the service that writes here."""
 ID_FILE = "backup.json"
@@ -181,8 +183,8 @@ class BackupStore:
         self.url = url
         self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
         self.key_id = next(iter(self._keys))
-        self.ended = False
-        """Set to give up what is stored and read in pieces on other threads."""
+        self.ended = ""
+        """Set to a reason to give up what is stored, read and restored in pieces on other threads."""
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
         if not url.startswith(("s3://", "gs://", "az://", "file:///")):
@@ -287,7 +289,7 @@ class BackupStore:
         def take(size: int) -> bytes:
             """Return the next bytes. Raises `BackupDamaged` if there are fewer."""
             while len(buffer) < size:
-                self._check_ended(name)
+                self.check_ended()
                 with self._translated("be read"):
                     chunk = next(stream, None)
                 if chunk is None:
@@ -331,7 +333,7 @@ class BackupStore:
         piece: bytes | None = next(rest, b"")
         place = 0
         while piece is not None:
-            self._check_ended(name)
+            self.check_ended()
             following = next(rest, None)
             last = following is None
             bound = _bound(name, place, last)
@@ -339,9 +341,20 @@ class BackupStore:
             yield (len(sealed) | last << 31).to_bytes(_SIZE_BYTES, "big") + sealed
             piece, place = following, place + 1
 
-    def _check_ended(self, name: str) -> None:
+    def check_ended(self) -> None:
         if self.ended:
-            raise BackupError(f"{name} of the backup was given up: the service ends")
+            raise BackupError(self.ended)
+
+    async def unless_canceled(self, work: "asyncio.Future[_T]") -> _T:
+        """Return the result of work with this store. A canceled caller ends it, and waits until it ends."""
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            self.ended = "canceled"
+            with suppress(Exception):
+                await finish(work)
+            raise
+        return work.result()
 
     def _damaged(self, name: str) -> BackupDamaged:
         return BackupDamaged(

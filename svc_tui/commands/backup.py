@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -330,8 +331,18 @@ def _restore_live(project: str, at: str, deployment: str, *, yes: bool) -> Answe
             question = f"replace the tables of {project} at {client.url} by those {moment}; type {project}"
             if prompt.line(question, "Pass --yes.") != project:
                 raise SvcError("canceled; nothing was changed", "Type the project's name, or pass --yes.")
-        body = {"at": at, "before_deployment": deployment}
-        restored = client.call("POST", f"/v1/projects/{quote(project, safe='')}/restore", body)
+        path = f"/v1/projects/{quote(project, safe='')}/restore"
+
+        def cancel(*_: object) -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            asyncio.run(client.cancelable("DELETE", path, None))
+            stderr.note("canceling, unless the tables are being replaced")
+
+        before = signal.signal(signal.SIGINT, cancel)
+        try:
+            restored = client.call("POST", path, {"at": at, "before_deployment": deployment})
+        finally:
+            signal.signal(signal.SIGINT, before)
     return Answer(restored, _live_lines(project, restored))
 
 

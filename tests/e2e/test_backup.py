@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.service import PASSWORD, Server, environ_of, run, static_project, svc
+from tests.support.waiting import until
 from tests.svc_tui.hosted import Client, deploy
 
 pytestmark = pytest.mark.slow
@@ -249,6 +251,45 @@ def test_tables_of_a_live_project_are_restored_and_brought_back(machine: Machine
     machine.environ["SVC_TOKEN"] = machine.client.call("POST", "/v1/login", login)["token"]
     refused = machine.run(*command, "--yes")
     assert refused.returncode == 1 and "owner" in refused.stderr
+
+
+def test_restore_of_a_live_project_is_canceled_by_ctrl_c_or_the_end_of_its_command(machine: Machine) -> None:
+    machine.sql("insert into item (name) values ('first')")
+    machine.stored(lambda data: names(data) == ["first"])
+    between = datetime.now(UTC).isoformat()
+    machine.sql("insert into item (name) values ('second')")
+    machine.environ |= {"SVC_URL": machine.client.url, "SVC_TOKEN": machine.token}
+    command = ("restore", "--service", "--project", "shop", "--at", between, "--yes")
+    tables = machine.data / "projects" / "shop" / "tables"
+    for number, code in ((signal.SIGINT, 1), (signal.SIGKILL, -9)):
+        with (
+            closing(sqlite3.connect(tables / "tables.db", isolation_level=None)) as other,
+            subprocess.Popen(
+                [*svc(), *command],
+                env=machine.environ,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            ) as process,
+        ):
+            assert process.stderr is not None
+            other.execute("begin immediate")  # The restore waits for it before it replaces the tables.
+            until(lambda: any(tables.glob("svc-restore-*/shop/tables/tables.db")))
+            process.send_signal(number)
+            if number == signal.SIGINT:
+                assert "canceling" in process.stderr.readline()
+            else:
+                process.wait()
+                time.sleep(0.5)  # The service notices that its caller is gone.
+            other.execute("rollback")
+            assert process.wait(SECONDS) == code
+            assert code < 0 or "canceled; the tables of shop were not changed" in process.stderr.read()
+        until(lambda: not any(tables.glob("svc-restore-*")))
+        assert names(machine.data) == ["first", "second"]
+    done = machine.run(*command)
+    assert done.returncode == 0, done.stderr
+    [back] = done.stdout.splitlines()[-1:]
+    assert back.startswith("to go back: ") and back in machine.server.wait_for("replaced the tables of shop")
 
 
 def test_restores_of_a_removed_project_have_it_as_of_earlier_moments_only(machine: Machine) -> None:

@@ -94,6 +94,7 @@ REQUIRED = {
     """,
     "owner": """
         DELETE ~
+        DELETE ~/restore
         DELETE /v1/users/{user}/roles/{scope}
         POST ~/fleet/repair
         POST ~/import

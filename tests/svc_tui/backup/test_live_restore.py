@@ -3,6 +3,8 @@
 import asyncio
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +18,8 @@ from doors.tables.sqlite.connections import Connection
 from engine.errors import SvcError
 from svc_tui.backup import shipper
 from svc_tui.backup.restore import NOW_NS, parse_time, text
-from svc_tui.backup.shipper import LiveRestore
-from svc_tui.backup.store import BackupDamaged, BackupError, parse_tables
+from svc_tui.backup.shipper import Backup, LiveRestore
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, parse_tables
 from tests.svc_tui.backup.test_tables import Service, digest, run
 
 ITEM = "create table item (id integer primary key, name text)"
@@ -202,10 +204,91 @@ def test_moment_before_the_backup_and_an_unknown_deployment_are_refused(service:
 
 
 def test_restore_while_another_one_runs_or_the_store_is_not_known_is_refused(service: Service) -> None:
-    service.backup._restoring.add("shop")
+    service.backup.restoring["shop"] = service.store
     with pytest.raises(SvcError, match="are being restored"):
         live(service)
-    service.backup._restoring.clear()
+    service.backup.restoring.clear()
     service.backup = shipper.Backup(service.store, service.root / "data", service.bucket, lambda *_: None)
     with pytest.raises(SvcError, match="the backup waits"):
         live(service)
+
+
+@pytest.mark.parametrize("by_request", [False, True])
+@pytest.mark.parametrize("step", [BackupStore.read, Backup._store_before, Backup._ship_journal])
+def test_restore_is_canceled_until_its_tables_are_replaced(
+    service: Service, monkeypatch: pytest.MonkeyPatch, step: Callable[..., object], by_request: bool
+) -> None:
+    first_ns, _ = moment(service)
+    time.sleep(0.002)
+    service.write("insert into item (name) values ('second')")
+    expected, reached, release = digest(service.path), threading.Event(), threading.Event()
+
+    def held(*arguments: object) -> object:
+        reached.set()
+        assert release.wait(10)
+        return step(*arguments)
+
+    async def canceled() -> None:
+        restore = asyncio.create_task(service.backup.restore("shop", first_ns, ""))
+        await asyncio.to_thread(reached.wait)
+        if by_request:
+            service.backup.restoring["shop"].ended = "canceled; not changed"
+        else:
+            restore.cancel()
+            await asyncio.sleep(0.01)
+        release.set()
+        await restore
+
+    owner = BackupStore if step is BackupStore.read else Backup
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step.__name__, held)
+        with pytest.raises(BackupError if by_request else asyncio.CancelledError, match=r"not changed|^$"):
+            asyncio.run(canceled())
+    assert digest(service.path) == expected and left(service) == ["journal"]
+    assert not service.backup.restoring
+    live(service, first_ns)
+
+
+def test_log_of_the_service_has_a_restore_though_its_caller_is_gone(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_ns, first = moment(service)
+    time.sleep(0.002)
+    service.write("insert into item (name) values ('second')")
+    second, lines, replace = digest(service.path), list[str](), shipper.replace_tables
+    service.backup._log = lambda level, line: lines.append(line)
+
+    async def scenario() -> None:
+        restore = asyncio.create_task(service.backup.restore("shop", first_ns, ""))
+        loop = asyncio.get_running_loop()
+
+        def replaced(path: Path, source: Path, before: Callable[[], int]) -> int:
+            result = replace(path, source, before)
+            loop.call_soon_threadsafe(restore.cancel)
+            return result
+
+        with monkeypatch.context() as patch:
+            patch.setattr(shipper, "replace_tables", replaced)
+            await restore
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(scenario())
+    assert digest(service.path) == first
+    [line] = lines
+    live(service, parse_time(line.rpartition("to go back: svc restore --service --project shop --at ")[2]))
+    assert digest(service.path) == second
+
+
+def test_copies_of_a_killed_service_are_removed_at_its_start(service: Service) -> None:
+    script = (
+        "import os, pathlib, sys; from engine.files.temporary import temporary_folder\n"
+        "with temporary_folder('svc-restore-', pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, service.path.parent], check=False)
+    assert len(left(service)) == 2
+
+    async def start() -> None:
+        async with service.backup.running():
+            assert left(service) == ["journal"]
+
+    asyncio.run(start())

@@ -649,7 +649,7 @@ def test_every_damaged_byte_is_found(service: Service) -> None:
 def test_verification_ends_with_the_service(service: Service) -> None:
     service.write("create table item (id integer primary key, name text)")
     service.ship()
-    service.store.ended = True
+    service.store.ended = "the service ends"
     with pytest.raises(BackupError, match="the service ends"):
         verify_tables(service.store, service.path, 0)
 
