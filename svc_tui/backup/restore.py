@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,12 +108,12 @@ async def restore(
     time_ns: int = NOW_NS,
     deployment: str = "",
     projects: Collection[str] = (),
-    progress: Callable[[CopyReport], None] = lambda report: None,
+    progress: Callable[[CopyReport, str], None] = lambda report, project: None,
 ) -> Restored:
     """Restore a backup as of a time, or of the moment before a deployment, into a missing or empty folder.
 
     `projects` limits whose tables are restored, empty for all. The folder is complete once it has `CONTROL`.
-    Raises `SvcError`.
+    `progress` gets a project whose tables are restored after blobs. Raises `SvcError`.
     """
     try:
         target = target.resolve()
@@ -133,12 +134,14 @@ async def restore(
                 source: Any = StoredBucket(store, values, await asyncio.to_thread(store.blobs))
                 while True:
                     with suppress(BlobCorrupt):  # The source does not list a damaged blob again.
-                        report = await copy_bucket(source, bucket, progress)
+                        report = await copy_bucket(source, bucket, lambda each: progress(each, ""))
                         break
                 _, findings = await verify_bucket(bucket, lambda report: None)
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
             folder, removed = data / "projects", removal_times(values)
-            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, found, removed)
+            begin = partial(progress, report)
+            step = asyncio.to_thread(_restore_tables, store, folder, time_ns, found, removed, begin)
+            tables = await store.unless_canceled(asyncio.create_task(step))
             for project in set(projects) - {each.project for each in tables}:
                 raise BackupError(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
@@ -186,12 +189,18 @@ def _find_tables(store: BackupStore, projects: Collection[str]) -> _Found:
 
 
 def _restore_tables(
-    store: BackupStore, folder: Path, time_ns: int, found: _Found, removed: Mapping[str, int]
+    store: BackupStore,
+    folder: Path,
+    time_ns: int,
+    found: _Found,
+    removed: Mapping[str, int],
+    begin: Callable[[str], None] = lambda project: None,
 ) -> list[RestoredTables]:
     """Restore the tables of projects as of a time, but not from before projects were `removed`."""
     projects, snapshots, entries = found
     restored, based = list[RestoredTables](), {each[:2] for each in snapshots}
     for project in projects:
+        begin(project)
         since_ns, problem = removed.get(project, 0), ""
         own = [each for each in snapshots if each.project == project and since_ns < each.time_ns <= time_ns]
         base = max(own, key=lambda each: each.time_ns, default=None)
@@ -269,11 +278,12 @@ def restore_file(
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
     try:
         with closing(Copy(path, snapshot.journal, stored)) as copy:
+            copy.set_progress_handler(lambda: bool(store.ended), _STEPS)
             for entry in _following(store, snapshot, parts):
                 if entry.time_ns > time_ns or entry.sequence > last:
                     break
-                store.check_ended()
                 decoded = Entry.decode(entry.content)
+                store.check_ended()
                 if copy.log_position is None or decoded.previous != copy.log_position.chain:
                     problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing"
                     break
@@ -285,6 +295,7 @@ def restore_file(
                 sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
         close_owner(open_owner(path))
     except (Error, CannotApply) as error:
+        store.check_ended()
         message = f"the tables of {snapshot.project} cannot be restored: {storage_failure(error)}"
         if isinstance(error, apsw.FullError):
             raise BackupError(message) from error
@@ -306,7 +317,7 @@ def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries])
 
 
 _STEPS = 100_000
-"""Steps of SQLite after which a comparison looks for the end of the service."""
+"""Steps of SQLite after which a comparison or a restore looks for its end."""
 VERIFY_SECONDS = 30.0
 """How long a verification waits until what it compares is stored."""
 _LIST_SECONDS = 0.5

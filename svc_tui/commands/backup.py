@@ -292,17 +292,18 @@ def restore_command(
         raise InvalidUsage("--from or --data is missing", hint)
     store, sealed_with = _open(source, key)
     with ProgressLine() as line:
-        restored = asyncio.run(
-            restore(
-                store,
-                sealed_with,
-                absolute(data),
-                time_ns,
-                before_deployment,
-                project or (),
-                lambda report: line.show(summary(report)),
-            )
+
+        def progress(report: CopyReport, name: str) -> None:
+            line.show(f"{summary(report)}, tables of {name}" if name else summary(report))
+
+        work = restore(
+            store, sealed_with, absolute(data), time_ns, before_deployment, project or (), progress
         )
+        try:
+            restored = asyncio.run(work)
+        except KeyboardInterrupt:
+            stderr.note("canceled; nothing was restored")
+            raise
     tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
     findings = [asdict(each) for each in restored.findings]
     document = {"values": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables}

@@ -135,6 +135,7 @@ class Copy:
         self.path, self._log = path, log
         self._connection: Connection = open_replica(path)
         self.close = self._connection.close
+        self.set_progress_handler = self._connection.set_progress_handler
         self._assembler = Assembler()
         self._image = path.with_name(path.name + ".image")
         self._in_image: LogPosition | None = None

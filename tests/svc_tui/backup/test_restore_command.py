@@ -1,0 +1,77 @@
+"""`svc restore` into a folder: its lines and document, its end by Ctrl+C, and hints for wrong options."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doors.tables.replication.copy import Copy
+from engine.service.secrets import KEY_FILE
+from svc_tui.main import run
+from svc_tui.terminal.stderr import ProgressLine
+from tests.svc_tui.backup.test_tables import KEY, Service
+
+ITEM = "create table item (id integer primary key, name text)"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    service = Service(tmp_path)
+    service.write(ITEM)
+    service.ship()
+    (tmp_path / KEY_FILE).write_text(KEY.text)
+    return service
+
+
+def command(service: Service, *options: str) -> list[str]:
+    target = ("--data", str(service.root / "new"), "--key", str(service.root / KEY_FILE))
+    return ["restore", "--from", service.store.url, *target, *options]
+
+
+def interrupted(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is interrupted by Ctrl+C while it works on its thread."""
+
+    def step(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        return work(*arguments)
+
+    return step
+
+
+@pytest.mark.parametrize("name", ["apply", "_apply_rows"])
+def test_restore_ends_by_ctrl_c_and_leaves_nothing(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    rows = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000)"
+    service.write(f"insert into item {rows} select i, 'row' from n")
+    service.ship()
+    monkeypatch.setattr(Copy, name, interrupted(getattr(Copy, name)))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert run(command(service)) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "canceled; nothing was restored\n"
+    assert not [*service.root.glob("new"), *service.root.glob(".svc-restore-*")]
+    monkeypatch.undo()
+    assert run(command(service)) == 0
+
+
+def test_progress_names_the_tables_of_each_project(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.write(ITEM, path=_second(service))
+    service.ship()
+    shown = list[str]()
+    monkeypatch.setattr(ProgressLine, "show", lambda self, text: shown.append(text))
+    assert run(command(service)) == 0
+    assert shown == ["0 blobs, 0 B, tables of second", "0 blobs, 0 B, tables of shop"]
+
+
+def _second(service: Service) -> Path:
+    path = service.root / "data" / "projects" / "second" / "tables" / "tables.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
