@@ -146,7 +146,7 @@ async def restore(
                 raise BackupError(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
                 )
-            report.tables = len(tables)
+            report.tables = sum(each.last_ns > 0 for each in tables)
             # A folder stays, which may be the mount point of a volume. Its database comes last.
             parts = sorted(data.iterdir(), key=lambda each: each.name == CONTROL) if is_folder else [data]
             for part in parts:

@@ -11,8 +11,10 @@ import pytest
 
 from doors.tables.replication.copy import Copy
 from engine.service.secrets import KEY_FILE
+from svc_tui.backup.restore import parse_time, text
 from svc_tui.main import run
 from svc_tui.terminal.stderr import ProgressLine
+from tests.support.waiting import until
 from tests.svc_tui.backup.test_tables import KEY, Service
 
 ITEM = "create table item (id integer primary key, name text)"
@@ -75,3 +77,17 @@ def _second(service: Service) -> Path:
     path = service.root / "data" / "projects" / "second" / "tables" / "tables.db"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def test_projects_without_tables_at_a_moment_are_named_and_not_counted(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    between = text(time.time_ns() + 1000, exact=True)
+    until(lambda: time.time_ns() > parse_time(between))
+    service.write(ITEM, path=_second(service))
+    service.ship()
+    assert run(command(service, "--at", between)) == 0
+    output = capsys.readouterr()
+    assert "tables of 1 project to" in output.out
+    assert output.err.startswith("second: the backup of its tables begins at ")
+    assert not (service.root / "new" / "projects" / "second").exists()
