@@ -329,7 +329,10 @@ def _restore_live(project: str, at: str, deployment: str, *, yes: bool) -> Answe
     with noted_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         moment = f"before the deployment {deployment}" if deployment else f"as of {at or 'now'}"
         if not yes:
-            question = f"replace the tables of {project} at {client.url} by those {moment}; type {project}"
+            question = (
+                f"replace the tables of {project} at {client.url} by those {moment}, and begin their history"
+            )
+            question += f" (`svc tables blame`, `at`) again; type {project}"
             if prompt.line(question, "Pass --yes.") != project:
                 raise SvcError("canceled; nothing was changed", "Type the project's name, or pass --yes.")
         path = f"/v1/projects/{quote(project, safe='')}/restore"

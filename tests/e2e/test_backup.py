@@ -229,7 +229,7 @@ def test_tables_of_a_live_project_are_restored_and_brought_back(machine: Machine
     machine.environ |= {"SVC_URL": machine.client.url, "SVC_TOKEN": machine.token}
     command = ("restore", "--service", "--project", "shop")
     asked = machine.run(*command, "--at", between)
-    assert asked.returncode == 2 and "type shop" in asked.stderr
+    assert asked.returncode == 2 and "begin their history" in asked.stderr and "type shop" in asked.stderr
     assert names(machine.data) == ["typo"]
     done = machine.run(*command, "--at", between, "--yes")
     assert done.returncode == 0, done.stderr
