@@ -100,8 +100,7 @@ class Server:
             share_machine_code(folder, cache)
 
     def code(self) -> str:
-        assert self.process.stderr is not None
-        code = re.search(r"with the code ([a-z0-9-]+)", self.process.stderr.readline())
+        code = re.search(r"with the code ([a-z0-9-]+)", self.wait_for("with the code"))
         assert code is not None
         return code[1]
 
