@@ -24,6 +24,8 @@ from engine.service.quotas import KEY_PREFIX as QUOTAS
 from engine.service.secrets import KEY_PREFIX as SECRETS
 
 KEY_PREFIX = "removals/"
+OF_PROJECTS = (LIVE, RECORDS, SCHEDULES, SECRETS, QUOTAS, DOMAINS, KEY_PREFIX)
+"""Beginnings of the keys that the name of a project follows."""
 
 
 @dataclass(frozen=True, slots=True)

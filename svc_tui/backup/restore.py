@@ -30,7 +30,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import rename_durably, write_atomic
 from engine.files.temporary import remove_abandoned, temporary_folder
 from engine.replication import LogMessage, LogSnapshot
-from engine.service.removals import removal_times
+from engine.service.removals import OF_PROJECTS, removal_times
 from engine.service.secrets import KEY_FILE, SecretsKey
 from svc_tui.backup.store import (
     BLOBS,
@@ -112,8 +112,8 @@ async def restore(
 ) -> Restored:
     """Restore a backup as of a time, or of the moment before a deployment, into a missing or empty folder.
 
-    `projects` limits whose tables are restored, empty for all. The folder is complete once it has `CONTROL`.
-    `progress` gets a project whose tables are restored after blobs. Raises `SvcError`.
+    Only these `projects` are restored, or all. The folder is complete once it has `CONTROL`. `progress` gets
+    the project whose tables are restored after blobs. Raises `SvcError`.
     """
     try:
         target = target.resolve()
@@ -123,7 +123,12 @@ async def restore(
             raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
         if deployment:
             time_ns = await asyncio.to_thread(_time_before, store, deployment)
-        values_ns, values = await asyncio.to_thread(_values, store, time_ns)
+        values_ns, stored = await asyncio.to_thread(_values, store, time_ns)
+        values = {
+            key: value
+            for key, value in stored.items()
+            if not (projects and key.startswith(OF_PROJECTS)) or key.split("/")[1] in projects
+        }
         found = await asyncio.to_thread(_find_tables, store, projects)
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):

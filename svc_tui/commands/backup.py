@@ -265,7 +265,7 @@ def restore_command(
         str, option("ID", "Restore as of the moment before a deployment.", "--before-deployment")
     ] = "",
     project: Annotated[
-        list[str] | None, option("NAME", "Restore only the tables of this project; can be repeated.")
+        list[str] | None, option("NAME", "Restore no other projects; can be repeated.")
     ] = None,
     service: Annotated[
         bool,

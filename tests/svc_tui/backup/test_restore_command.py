@@ -1,15 +1,19 @@
 """`svc restore` into a folder: its lines and document, its end by Ctrl+C, and hints for wrong options."""
 
+import asyncio
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doors.tables.replication.copy import Copy
+from engine.bucket.folder import FolderBucket
+from engine.service.removals import OF_PROJECTS
 from engine.service.secrets import KEY_FILE
 from svc_tui.backup.restore import parse_time, text
 from svc_tui.main import run
@@ -91,3 +95,22 @@ def test_projects_without_tables_at_a_moment_are_named_and_not_counted(
     assert "tables of 1 project to" in output.out
     assert output.err.startswith("second: the backup of its tables begins at ")
     assert not (service.root / "new" / "projects" / "second").exists()
+
+
+def test_restore_of_a_project_has_nothing_of_the_others(service: Service) -> None:
+    async def store() -> None:
+        for key in ("users/ann", *(f"{kind}{name}" for kind in OF_PROJECTS for name in ("shop", "second"))):
+            content = b'{"id": "1", "by": "ann", "at_ns": 1}'
+            await service.bucket.kv.cas(f"{key}/1" if "deployments" in key else key, content, None)
+
+    async def stored() -> set[str]:
+        async with aclosing(FolderBucket(service.root / "new")) as bucket:
+            return {each.key for each in await bucket.kv.list("")}
+
+    service.write(ITEM, path=_second(service))
+    asyncio.run(store())
+    service.ship()
+    assert run(command(service, "--project", "shop")) == 0
+    found = asyncio.run(stored())
+    assert "users/ann" in found and len(found) == 1 + len(OF_PROJECTS)
+    assert not any("second" in each for each in found)
