@@ -224,7 +224,15 @@ def _restore_tables(
         path = folder / project / "tables" / DATABASE_NAME
         parts = [each for each in parts if each.journal == base.journal]
         restored.append(restore_file(store, path, base, parts, time_ns))
-        restored[-1].problem = restored[-1].problem or problem
+        if restored[-1].problem:
+            later = [each.time_ns for each in snapshots if each.project == project and each.time_ns > time_ns]
+            after = (
+                f"the next snapshot is --at {text(min(later), exact=True)}"
+                if later
+                else "no snapshot follows"
+            )
+            problem = f"{restored[-1].problem}; {after}"
+        restored[-1].problem = problem
         begin_again(path)  # The service that was backed up may write to its journal, too.
     return restored
 
@@ -293,8 +301,7 @@ def restore_file(
                     problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing"
                     break
                 if decoded.kind == "gap":
-                    at = text(entry.time_ns)
-                    problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
+                    problem = f"a transaction at {text(entry.time_ns)} had no record"
                     break
                 copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
                 sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1

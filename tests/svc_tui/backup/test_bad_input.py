@@ -356,12 +356,18 @@ def test_full_disk_is_no_damage_of_the_backup(service: Service, monkeypatch: pyt
 def test_moment_that_a_failed_restore_names_can_be_restored(service: Service) -> None:
     expected = digest(service.path)
     service.write("create table item2 as select 1")  # Without a record, and with no snapshot for a minute.
+    later = digest(service.path)
     service.ship()
     with pytest.raises(BackupError, match="had no record") as failure:
         asyncio.run(service.backup.restore("shop", NOW_NS, ""))
-    moment = failure.value.hint.rpartition(" ")[2]
+    assert "no snapshot follows" in failure.value.message
+    moment, between = failure.value.hint.rpartition(" ")[2], time.time_ns()
     asyncio.run(service.backup.restore("shop", parse_time(moment), ""))
     assert digest(service.path) == expected
+    with pytest.raises(BackupError, match="the next snapshot is --at") as failure:
+        asyncio.run(service.backup.restore("shop", between, ""))
+    asyncio.run(service.backup.restore("shop", parse_time(failure.value.message.rpartition(" ")[2]), ""))
+    assert digest(service.path) == later
 
 
 def test_restore_to_random_moments_equals_a_model(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
