@@ -304,9 +304,14 @@ def restore_command(
         except KeyboardInterrupt:
             stderr.note("canceled; nothing was restored")
             raise
-    tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
+    names = ("project", "time", "transactions", "problem")
+    rows = [
+        (each.project, text(each.last_ns) if each.last_ns else None, each.transactions, each.problem)
+        for each in restored.tables
+    ]
+    tables = [dict(zip(names, row, strict=True)) for row in rows]
     findings = [asdict(each) for each in restored.findings]
-    document = {"values": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables}
+    document = {"time": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables}
     return Answer({**document, "findings": findings}, _restored_lines(restored, data))
 
 

@@ -1,6 +1,7 @@
 """`svc restore` into a folder: its lines and document, its end by Ctrl+C, and hints for wrong options."""
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -95,6 +96,14 @@ def test_projects_without_tables_at_a_moment_are_named_and_not_counted(
     assert "tables of 1 project to" in output.out
     assert output.err.startswith("second: the backup of its tables begins at ")
     assert not (service.root / "new" / "projects" / "second").exists()
+    (service.root / "new").rename(service.root / "first")
+    assert run(command(service, "--at", between, "--json")) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(each["project"], each["time"] is None) for each in document["tables"]] == [
+        ("second", True),
+        ("shop", False),
+    ]
+    assert parse_time(document["time"]) and parse_time(document["tables"][1]["time"])
 
 
 def test_restore_of_a_project_has_nothing_of_the_others(service: Service) -> None:
