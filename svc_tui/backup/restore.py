@@ -120,7 +120,8 @@ async def restore(
         remove_abandoned(_WORK, target)
         is_folder = target.is_dir()
         if any(target.iterdir()) if is_folder else target.exists():
-            raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
+            problem = "not empty" if is_folder else "a file"
+            raise BackupError(f"{target} is {problem}", "Name a new folder: --data DIR")
         if deployment:
             time_ns = await asyncio.to_thread(_time_before, store, deployment)
         values_ns, stored = await asyncio.to_thread(_values, store, time_ns)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote as quoted
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -171,7 +172,7 @@ def status(url: Url, key: Key = None) -> Answer:
     document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
     warning = (
         "no copy of the key was confirmed: with the disk of the service, the key may be lost too",
-        f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {url} --key COPY",
+        f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {quoted(url)} --key COPY",
     )
     return Answer(
         {**document, "key_confirmed": text(confirmed) if confirmed else None},

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable
@@ -123,3 +124,17 @@ def test_restore_of_a_project_has_nothing_of_the_others(service: Service) -> Non
     found = asyncio.run(stored())
     assert "users/ann" in found and len(found) == 1 + len(OF_PROJECTS)
     assert not any("second" in each for each in found)
+
+
+def test_file_as_data_directory_is_named(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    (service.root / "new").touch()
+    assert run(command(service)) == 1
+    assert f"{service.root}/new is a file\n" in capsys.readouterr().err
+
+
+def test_hint_that_names_a_url_can_be_pasted(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    (service.root / "store").rename(service.root / "my store")
+    url = f"file://{service.root}/my store"
+    assert run(["backup", "status", url, "--key", str(service.root / KEY_FILE)]) == 0
+    _, _, pasted = capsys.readouterr().err.strip().rpartition("run there: svc ")
+    assert run([*shlex.split(pasted)[:-1], str(service.root / KEY_FILE)]) == 0
