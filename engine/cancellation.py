@@ -47,14 +47,18 @@ async def run_all(step: Callable[[_Item], Awaitable[_T]], items: Iterable[_Item]
     return [results[index] for index in range(len(ordered))]
 
 
-async def finish(job: "asyncio.Future[_T]") -> _T:
-    """Return the result of a job. A caller that is canceled, however often, waits until the job ends."""
+async def finish(job: "asyncio.Future[_T]", on_cancel: Callable[[], object] = lambda: None) -> _T:
+    """Return the result of a job. A caller that is canceled, however often, waits until the job ends.
+
+    `on_cancel` may make it end earlier.
+    """
     canceled: asyncio.CancelledError | None = None
     while not job.done():
         try:
             await asyncio.shield(job)
         except asyncio.CancelledError as error:
             canceled = error
+            on_cancel()
         except BaseException:
             break
     if canceled is not None:

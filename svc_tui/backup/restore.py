@@ -24,6 +24,7 @@ from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.layout import CONTROL
 from engine.bucket.protocols import BlobCorrupt, disk_error
+from engine.cancellation import finish
 from engine.deploy.deployment import RECORDS
 from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
@@ -51,6 +52,7 @@ from svc_tui.backup.store import (
 NOW_NS = (1 << 63) - 1
 _WORK = ".svc-restore-"
 _Found = tuple[list[str], list[Snapshot], list[Entries]]
+_Begin = Callable[[str], None]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,9 +95,7 @@ def parse_time(at: str) -> int:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         time_ns = (moment - _EPOCH) // timedelta(microseconds=1) * 1000
     except (ValueError, OverflowError):
-        raise InvalidUsage(
-            f"{at[:80]} is not a time", "Use a time such as 2026-11-28T14:02 (UTC): --at TIME"
-        ) from None
+        raise InvalidUsage(f"{at[:80]} is not a time", "Use UTC, as in --at 2026-11-28T14:02") from None
     if time_ns > (now_ns := time.time_ns()):
         raise InvalidUsage(f"{at} is in the future", f"Times are in UTC: it is {text(now_ns)}.")
     return time_ns
@@ -124,12 +124,10 @@ async def restore(
             raise BackupError(f"{target} is {problem}", "Name a new folder: --data DIR")
         if deployment:
             time_ns = await asyncio.to_thread(_time_before, store, deployment)
-        values_ns, stored = await asyncio.to_thread(_values, store, time_ns)
-        values = {
-            key: value
-            for key, value in stored.items()
-            if not (projects and key.startswith(OF_PROJECTS)) or key.split("/")[1] in projects
-        }
+        values_ns, values = await asyncio.to_thread(_values, store, time_ns)
+        for name in [each for each in values if projects and each.startswith(OF_PROJECTS)]:
+            if name.split("/")[1] not in projects:
+                del values[name]
         found = await asyncio.to_thread(_find_tables, store, projects)
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):
@@ -147,7 +145,7 @@ async def restore(
             folder, removed = data / "projects", removal_times(values)
             begin = partial(progress, report)
             step = asyncio.to_thread(_restore_tables, store, folder, time_ns, found, removed, begin)
-            tables = await store.unless_canceled(asyncio.create_task(step))
+            tables = await finish(asyncio.create_task(step), store.give_up)
             for project in set(projects) - {each.project for each in tables}:
                 raise BackupError(
                     f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
@@ -175,9 +173,7 @@ def _time_before(store: BackupStore, deployment: str) -> int:
     """Return the time of a deployment, whose id begins with it. Raises `BackupError`."""
     _, values = _values(store, NOW_NS)
     if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
-        raise BackupError(
-            f"the backup at {store.url} has no deployment {deployment}", "`svc deployments` lists the ids."
-        )
+        raise BackupError(f"the backup has no deployment {deployment}", "`svc deployments` lists the ids.")
     moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     return int(moment.timestamp()) * 10**9
 
@@ -195,12 +191,7 @@ def _find_tables(store: BackupStore, projects: Collection[str]) -> _Found:
 
 
 def _restore_tables(
-    store: BackupStore,
-    folder: Path,
-    time_ns: int,
-    found: _Found,
-    removed: Mapping[str, int],
-    begin: Callable[[str], None] = lambda project: None,
+    store: BackupStore, folder: Path, time_ns: int, found: _Found, removed: Mapping[str, int], begin: _Begin
 ) -> list[RestoredTables]:
     """Restore the tables of projects as of a time, but not from before projects were `removed`."""
     projects, snapshots, entries = found
@@ -225,15 +216,10 @@ def _restore_tables(
         path = folder / project / "tables" / DATABASE_NAME
         parts = [each for each in parts if each.journal == base.journal]
         restored.append(restore_file(store, path, base, parts, time_ns))
-        if restored[-1].problem:
-            later = [each.time_ns for each in snapshots if each.project == project and each.time_ns > time_ns]
-            after = (
-                f"the next snapshot is --at {text(min(later), exact=True)}"
-                if later
-                else "no snapshot follows"
-            )
-            problem = f"{restored[-1].problem}; {after}"
-        restored[-1].problem = problem
+        if problem := restored[-1].problem or problem:
+            times = sorted(each.time_ns for each in snapshots if each.project == project)
+            later = (f"the next snapshot is --at {text(at, exact=True)}" for at in times if at > time_ns)
+            restored[-1].problem = f"{problem}; {next(later, 'no snapshot follows')}"
         begin_again(path)  # The service that was backed up may write to its journal, too.
     return restored
 
@@ -247,7 +233,7 @@ def restore_tables(
     """
     if deployment:
         time_ns = _time_before(store, deployment)
-    [restored] = _restore_tables(store, folder, time_ns, _find_tables(store, [project]), {})
+    [restored] = _restore_tables(store, folder, time_ns, _find_tables(store, [project]), {}, lambda _: None)
     if restored.problem:
         last = f"the last one that it has: --at {text(restored.last_ns, exact=True)}"
         hint = f"Restore {last if restored.last_ns else 'a later moment.'}"

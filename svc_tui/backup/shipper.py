@@ -39,7 +39,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
-from engine.cancellation import cancel
+from engine.cancellation import cancel, finish
 from engine.confinement import yield_to_loop
 from engine.control.app import Routes
 from engine.control.projects import Projects
@@ -608,7 +608,7 @@ class Backup:
         store = self.restoring[project] = copy(self._store)
         try:
             work = self._in(self._slow_threads, self._restore_live, store, project, time_ns, deployment)
-            return await store.unless_canceled(asyncio.ensure_future(work))
+            return await finish(asyncio.ensure_future(work), store.give_up)
         except (Error, OSError) as error:
             raise BackupError(
                 f"the tables of {project} were not changed: {storage_failure(error)}",

@@ -23,19 +23,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, VersionedValue
-from engine.cancellation import finish
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
 from engine.service.secrets import SecretsKey
 
-_T = TypeVar("_T")
 SERVICE = "service"
 """Object with the id of the service that writes here."""
 ID_FILE = "backup.json"
@@ -345,16 +343,8 @@ class BackupStore:
         if self.ended:
             raise BackupError(self.ended)
 
-    async def unless_canceled(self, work: "asyncio.Future[_T]") -> _T:
-        """Return the result of work with this store. A canceled caller ends it, and waits until it ends."""
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            self.ended = "canceled"
-            with suppress(Exception):
-                await finish(work)
-            raise
-        return work.result()
+    def give_up(self) -> None:
+        self.ended = "canceled"
 
     def _damaged(self, name: str) -> BackupDamaged:
         return BackupDamaged(

@@ -119,12 +119,9 @@ def absolute(folder: Path) -> Path:
 
 
 def members(report: CopyReport) -> dict[str, int]:
-    return {
-        "values": report.values,
-        "blobs": report.blobs,
-        "bytes": report.size,
-        "projects_with_tables": report.tables,
-    }
+    """Return a report as a document."""
+    names = ("values", "blobs", "bytes", "projects_with_tables")
+    return dict(zip(names, (report.values, report.blobs, report.size, report.tables), strict=True))
 
 
 def summary(report: CopyReport) -> str:
@@ -182,9 +179,7 @@ def status(url: Url, key: Key = None) -> Answer:
 
 
 @backup.command("confirm-key")
-def confirm_key(
-    url: Url, key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} in another place.")]
-) -> None:
+def confirm_key(url: Url, key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} elsewhere.")]) -> None:
     """Prove that a copy of the key opens the backup."""
     path = absolute(key).resolve()
     if (path.parent / CONTROL).exists():
@@ -202,15 +197,8 @@ def confirm_key(
 def verify(
     url: Url,
     key: Key = None,
-    full: Annotated[
-        bool,
-        flag(
-            "Also restore the tables to a temporary folder, and compare them with those in --data.", "--full"
-        ),
-    ] = False,
-    data: Annotated[
-        Path | None, option("DIR", "Data directory of the service (default: SVC_HOME/data).")
-    ] = None,
+    full: Annotated[bool, flag("Also restore the tables, and compare them with --data.", "--full")] = False,
+    data: Annotated[Path | None, option("DIR", "Data of the service (default: SVC_HOME/data).")] = None,
 ) -> Answer:
     """Read every object; name each one that is damaged or missing."""
     store, sealed_with = _open(url, key)
@@ -237,9 +225,7 @@ def _restored(store: BackupStore, key: SecretsKey, folder: Path | None) -> tuple
         own = ""
     if own.encode() != store.get(SERVICE):
         if folder:
-            raise InvalidUsage(
-                f"{data} is not the service of this backup", "Pass its data directory: --data DIR"
-            )
+            raise InvalidUsage(f"{data} is not the service of this backup", "Pass its folder: --data DIR")
         stderr.note(f"{data} is not the service of this backup: its tables are restored, but not compared")
         with temporary_folder("svc-verify-") as folder:
             tables = asyncio.run(restore(store, key, folder / "data")).tables
@@ -262,19 +248,9 @@ def restore_command(
     data: Annotated[Path | None, option("DIR", "New data directory: missing or empty.")] = None,
     key: Key = None,
     at: Annotated[str, option("TIME", "Restore as of this time, such as 2026-11-28T14:02 (UTC).")] = "",
-    before_deployment: Annotated[
-        str, option("ID", "Restore as of the moment before a deployment.", "--before-deployment")
-    ] = "",
-    project: Annotated[
-        list[str] | None, option("NAME", "Restore no other projects; can be repeated.")
-    ] = None,
-    service: Annotated[
-        bool,
-        flag(
-            "Replace the tables of --project at the service that you are logged in to, from its backup.",
-            "--service",
-        ),
-    ] = False,
+    before_deployment: Annotated[str, option("ID", "Restore as of the moment before a deployment.")] = "",
+    project: Annotated[list[str] | None, option("NAME", "Restore no other project; repeatable.")] = None,
+    service: Annotated[bool, flag("Replace the tables of a live --project.", "--service")] = False,
     yes: Yes = False,
 ) -> Answer:
     """Restore a service from its backup: accounts, secrets, deployments and tables."""
@@ -297,20 +273,18 @@ def restore_command(
         def progress(report: CopyReport, name: str) -> None:
             line.show(f"{summary(report)}, tables of {name}" if name else summary(report))
 
-        work = restore(
-            store, sealed_with, absolute(data), time_ns, before_deployment, project or (), progress
-        )
+        moment = time_ns, before_deployment
         try:
-            restored = asyncio.run(work)
+            restored = asyncio.run(
+                restore(store, sealed_with, absolute(data), *moment, project or (), progress)
+            )
         except KeyboardInterrupt:
             stderr.note("canceled; nothing was restored")
             raise
-    names = ("project", "time", "transactions", "problem")
-    rows = [
-        (each.project, text(each.last_ns) if each.last_ns else None, each.transactions, each.problem)
-        for each in restored.tables
-    ]
-    tables = [dict(zip(names, row, strict=True)) for row in rows]
+    tables = [asdict(each) for each in restored.tables]
+    for each in tables:
+        last_ns, _ = each.pop("last_ns"), each.pop("sequence")
+        each["time"] = text(last_ns) if last_ns else None
     findings = [asdict(each) for each in restored.findings]
     document = {"time": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables}
     return Answer({**document, "findings": findings}, _restored_lines(restored, data))
