@@ -38,6 +38,8 @@ MAX_WRITES = 1000
 """Maximum changes of rows in a response."""
 _LOSES_ROWS = re.compile(r"\s*(drop\s+table\b|alter\s+table\b.*\b(drop|rename\s+to)\b)", re.I | re.S)
 """A statement that is not undone: it removes or renames a table, or removes a column."""
+_INTERNAL = re.compile(r"\s*(create|alter|drop)\s+table\s+(if\s+(not\s+)?exists\s+)?_svc", re.I)
+"""A statement about a table of svc's own, such as the record of migrations."""
 _REASONS: Mapping[int, str] = {
     apsw.SQLITE_CHANGESET_DATA: "changed",
     apsw.SQLITE_CHANGESET_NOTFOUND: "deleted",
@@ -486,6 +488,10 @@ def _fits(then: Table, now: Table | None) -> bool:
     return now is not None and current[: len(names)] == names and now.key == then.key
 
 
+def _not_reverted(write: Write, reason: str, hint: str = "Change the rows by hand.") -> TablesError:
+    return TablesError(f"what was written at {text_of(write.time_ns)} cannot be reverted: {reason}", hint)
+
+
 def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Reverted:
     """Undo one entry in a transaction, or plan it. `skip` leaves out rows that have changed since.
 
@@ -504,19 +510,20 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         then = past.tables
     if found is None or found[0].sequence != sequence:
         raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
+    write = _write_of(position.log, found[0], _origin(found[1], 0))
     written = {
         each.name for part in found[1].parts if isinstance(part, bytes) for each in apsw.Changeset.iter(part)
     }
     for name in sorted(each for each in written if not reserved(each)):
         if not is_known or name not in then or not _fits(then[name], catalog.get(name)):
-            raise TablesError(
-                f"the entry {entry} cannot be reverted: the schema of {name} has changed since",
-                "Change the rows by hand.",
-            )
-    if found[1].lacks or any(isinstance(part, str) for part in found[1].parts):
-        reason = f"its record lacks {found[1].lacks}" if found[1].lacks else "it changed the schema"
-        raise TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")
-    write = _write_of(position.log, found[0], _origin(found[1], 0))
+            raise _not_reverted(write, f"the schema of {name} has changed since")
+    if found[1].lacks:
+        raise _not_reverted(write, f"its record lacks {found[1].lacks}")
+    for part in found[1].parts:
+        if isinstance(part, str) and not _INTERNAL.match(part):
+            back = f"--before-deployment {write.deployment}" if write.deployment else "--at TIME"
+            hint = f"Undo it in a new migration, or restore a backup: svc restore {back}."
+            raise _not_reverted(write, f"{' '.join(part.split())[:80]} changed the schema", hint)
     done: list[RowWrite] = []
     conflicts: dict[tuple[str, str], RowWrite] = {}
 
@@ -535,6 +542,8 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
     try:
         recorder.begin_rows()
         for part in reversed(found[1].parts):
+            if isinstance(part, str):
+                continue
             inverse = apsw.Changeset.invert(part)
             changes = (each for each in apsw.Changeset.iter(inverse) if not reserved(each.name))
             done += [_row_write(write, catalog.get(each.name), each) for each in changes]
@@ -545,10 +554,7 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         applied = not plan and (skip or not conflicts)
         connection.execute("COMMIT" if applied else "ROLLBACK")
     except (apsw.AbortError, apsw.ConstraintError) as error:
-        raise TablesError(
-            f"the entry {entry} cannot be reverted: rows would refer to missing rows",
-            "Change the rows by hand.",
-        ) from error
+        raise _not_reverted(write, "rows would refer to missing rows") from error
     finally:
         recorder.end_rows()
         if connection.in_transaction:

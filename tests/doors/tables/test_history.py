@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from doors.tables import migrations
 from doors.tables.door import TablesDoor
 from doors.tables.files.snapshot import copy_before, rows_written
 from doors.tables.replication import journal, recorder
@@ -431,8 +432,41 @@ def test_unknown_entries_and_changes_of_the_schema_are_not_reverted(shop: Shop) 
     for unknown in ("", "x", f"other-{number}", f"{log}-{int(number) + 1}"):
         with pytest.raises(TablesError, match="the history has no entry"):
             shop.revert(unknown)
-    with pytest.raises(TablesError, match="it changed the schema"):
+    with pytest.raises(TablesError, match=r"reverted: CREATE TABLE item .* changed the schema") as raised:
         shop.revert(f"{log}-{int(number) - 1}")
+    assert log not in raised.value.message
+    assert raised.value.hint == "Undo it in a new migration, or restore a backup: svc restore --at TIME."
+
+
+def migrate(shop: Shop, *files: str) -> None:
+    """Apply migrations as a deployment does."""
+    found = [migrations.Migration(f"tables/{number}.sql", sql) for number, sql in enumerate(files, 1)]
+    origin = Origin("migration", deployment="second", user="ann")
+    with open_for_writing(shop.data, origin=origin) as connection:
+        migrations.apply(connection, found)
+
+
+def test_migration_that_changes_only_rows_is_reverted(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10), (2, 'milk', 20)")
+    before = shop.query("SELECT * FROM item").rows
+    files = ["UPDATE item SET price = 11; DELETE FROM item WHERE id = 2; INSERT INTO item (id) VALUES (3);"]
+    for file in (
+        "UPDATE item SET price = 12;",
+        "ALTER TABLE item ADD unit TEXT; UPDATE item SET price = 13;",
+    ):
+        migrate(shop, *files)
+        write = shop.history(table="item", key=[1]).rows[0].write
+        assert (write.by, write.deployment) == ("migration", "second")
+        assert shop.revert(write.entry).applied
+        assert shop.query("SELECT * FROM item").rows == before
+        files.append(file)
+    migrate(shop, *files)
+    entry = shop.history(table="item", key=[1]).rows[0].write.entry
+    with pytest.raises(
+        TablesError, match="reverted: ALTER TABLE item ADD unit TEXT changed the schema"
+    ) as raised:
+        shop.revert(entry)
+    assert "svc restore --before-deployment second" in raised.value.hint
 
 
 def test_wrong_keys_are_refused(shop: Shop) -> None:
