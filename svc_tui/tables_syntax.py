@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from svc_tui.client import InvalidUsage, SvcError
-from svc_tui.terminal.units import age_seconds
+from svc_tui.terminal.units import age_seconds, local_time
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
 
@@ -507,6 +507,14 @@ def changed_cells(row: Any) -> str:
     if before is None or after is None:
         return ", ".join(f"{name} {_short(cell)}" for name, cell in (before or after or {}).items())
     return ", ".join(f"{name} {_short(before.get(name))} → {_short(cell)}" for name, cell in after.items())
+
+
+def history_begin(history: Any) -> str:
+    """Return since when the changes in a history are known."""
+    if history["since_ns"] is None:
+        return "the history begins with the next write"
+    verb = "begins at" if history["complete"] else "was searched back to"
+    return f"the history {verb} {local_time(history['since_ns'])}"
 
 
 def _short(cell: Any) -> str:

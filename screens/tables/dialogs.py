@@ -24,7 +24,7 @@ from screens.tables.sql_text import quoted_name
 from screens.widgets.rows import ItemRows, Line, ListColumn, PlacedColumn, Row, Tone, fit_cell, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import TypeInfo, changed_cells, wrote
+from svc_tui.tables_syntax import TypeInfo, changed_cells, history_begin, wrote
 from svc_tui.terminal.units import local_time, plural
 
 
@@ -463,10 +463,14 @@ class RowsWritten(ChoiceDialog):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
 
 
-def written_lines(history: Mapping[str, Any], room: int) -> Iterator[Line]:
-    """Yield the rows of a history, and what has no record."""
-    rows = history["rows"]
-    yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+def written_lines(history: Mapping[str, Any], began_ns: int, room: int) -> Iterator[Line]:
+    """Yield the rows that a request has written, which began at a time, and what has no record."""
+    rows, since_ns = history["rows"], history["since_ns"]
+    if rows or (since_ns is not None and since_ns <= began_ns):
+        yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+    else:
+        yield [("What it wrote is not known", "bold")]
+        yield [(history_begin(history), "warn")]
     if any(len(row["write"]["requests"]) > 1 for row in rows):
         yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
     for lacks in history["lacks"]:

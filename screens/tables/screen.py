@@ -40,7 +40,7 @@ from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import changed_cells, parse_moment, wrote
+from svc_tui.tables_syntax import changed_cells, history_begin, parse_moment, wrote
 from svc_tui.terminal.units import local_time, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
@@ -577,7 +577,7 @@ class TablesScreen(TableView):
             found = await self.client.call("GET", "/tables/history", params=params)
             if found["rows"]:
                 return list(found["rows"])
-            self.notify(f"nothing has written it since {local_time(found['since_ns'])[:19]}")
+            self.notify(f"what wrote it is not known: {history_begin(found)}", severity="warning")
         return ()
 
     @work(group="history", exclusive=True)

@@ -38,6 +38,7 @@ from svc_tui.tables_syntax import (
     changed_cells,
     format_change,
     format_of,
+    history_begin,
     is_destructive,
     parse_changes,
     parse_columns,
@@ -243,12 +244,12 @@ def blame(
         for row in found["rows"]
     ]
     titles = ("time", "change", "by", "cells")
-    more = "" if found["complete"] else "; there are more changes before: pass --limit N"
+    more = "what was written before is not known" if found["complete"] else "for more, pass --limit N"
     return Answer(
         found,
         stdout.table(titles, [[(each, "") for each in row] for row in rows]),
         fields=(titles, rows),
-        after=f"the history has changes since {local_time(found['since_ns'])}{more}",
+        after=f"{history_begin(found)}; {more}",
         warnings=[(f"without history: {lacks}", "") for lacks in found["lacks"]],
     )
 

@@ -91,13 +91,13 @@ class RowWrite:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Changes of rows, newest first, and the time since which all are known.
+    """Changes of rows, newest first, and the time since which all are known; None before the first entry.
 
-    `complete` is false if there are more after that time. `lacks` are the tables without a record.
+    `complete` is false if there are more before that time. `lacks` are the tables without a record.
     """
 
     rows: list[RowWrite]
-    since_ns: int
+    since_ns: int | None
     complete: bool
     lacks: list[str]
 
@@ -267,7 +267,8 @@ def find_writes(
     position, end = _position(connection), time.monotonic() + SECONDS
     rows: list[RowWrite] = []
     lacks: dict[str, None] = {}
-    since_ns, complete, is_known = time.time_ns(), True, True
+    since_ns: int | None = None
+    complete = is_known = True
     with closing(_Past(connection, table)) as past:
         values = _key_of(found, key) if (found := past.table) is not None else None
         column = found.column(column).name if column and found is not None else column

@@ -581,6 +581,16 @@ def test_capture_has_the_time_of_the_write(shop: Shop) -> None:
     assert before <= call.capture.time_ns <= rows_written(shop.data, "request-1")[0].write.time_ns
 
 
+def test_history_of_another_journal_begins_with_the_next_write(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    journal.begin_again(shop.folder / DATABASE_NAME)
+    found = shop.history(table="item", key=[1])
+    assert (found.rows, found.since_ns) == ([], None)
+    shop.edit("UPDATE item SET price = 11", origin=Origin("edit", user="ann"))
+    found = shop.history(table="item", key=[1])
+    assert found.since_ns == found.rows[0].write.time_ns
+
+
 def test_history_of_new_tables_is_empty(tmp_path: Path) -> None:
     with open_for_reading(tmp_path) as connection:
         assert find_writes(connection, request="r1").rows == []

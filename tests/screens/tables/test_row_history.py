@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from doors.tables.replication.journal import begin_again
+from doors.tables.sqlite.connections import DATABASE_NAME
 from screens.tables.dialogs import RevertConflicts, RevertPreview
 from tests.screens.tables.tables_tab import Shop, tables
 
@@ -69,6 +71,16 @@ async def test_steps_show_the_table_as_it_was_read_only(people: Shop, size: tupl
         await ui.until(lambda: "the history of people begins at 20" in ui.notifications + ui.text)
         ui.screen._show_at(["nonsense"])
         await ui.until(lambda: "nonsense is not a time" in ui.notifications + ui.text)
+
+
+async def test_row_of_another_journal_has_no_known_writes(people: Shop) -> None:
+    begin_again(people.folder / "tables" / DATABASE_NAME)
+    async with tables(people) as ui:
+        await ui.press("z")
+        await ui.until(lambda: "what wrote it is not known: the history begins with" in ui.notifications)
+        people.sql("update people set name = 'Zoe' where id = 1")
+        await ui.press("j", "b")
+        await ui.until(lambda: "what wrote it is not known: the history begins at 20" in ui.notifications)
 
 
 async def test_preview_leads_to_the_table_before_it(people: Shop) -> None:
