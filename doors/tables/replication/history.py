@@ -317,7 +317,7 @@ def _changes(
         if [row[place] for place in places] != [*values]:
             continue
         each = _row_write(write, tables.get(change.name), change)
-        if column and column not in each.key:
+        if column:
             before, after = (
                 None if side is None else {k: v for k, v in side.items() if k == column}
                 for side in (each.before, each.after)

@@ -127,6 +127,23 @@ def test_requests_and_users_are_the_origins_of_changes(shop: Shop) -> None:
     assert [each.key for each in shop.history(request="r2").rows] == [{"id": 1}]
 
 
+def test_key_columns_are_written_by_the_insert_and_changes_of_the_key(shop: Shop) -> None:
+    shop.schema(
+        "CREATE TABLE pair (a TEXT NOT NULL, b INTEGER NOT NULL, v, PRIMARY KEY (a, b)) WITHOUT ROWID"
+    )
+    shop.exec("INSERT INTO pair VALUES ('x', 1, 1)")
+    shop.exec("UPDATE pair SET v = 2")
+    shop.exec("UPDATE pair SET b = 2")
+    shop.exec("UPDATE pair SET v = 3")
+    [key] = shop.history(table="pair", key=["x", 2], column="a").rows
+    assert (key.operation, key.before, key.after) == ("insert", None, {"a": "x"})
+    rows = shop.history(table="pair", key=["x", 1], column="b").rows
+    assert [(each.operation, each.before, each.after) for each in rows] == [
+        ("delete", {"b": 1}, None),
+        ("insert", None, {"b": 1}),
+    ]
+
+
 @pytest.mark.parametrize(("together", "known"), [(8, True), (9, False)])
 def test_requests_of_one_transaction_are_recorded_apart_unless_there_are_many(
     shop: Shop, together: int, known: bool
