@@ -27,7 +27,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
     recorder_of,
 )
-from doors.tables.sqlite.errors import TablesError, Value, fold
+from doors.tables.sqlite.errors import TablesError, Value, fold, used_tables
 from doors.tables.types.grid_cell import CUT, full_cell, key_column, stored
 from engine.control.schemas import StrictModel
 from engine.files.temporary import temporary_folder
@@ -194,13 +194,13 @@ def _row_write(write: Write, table: Table | None, change: Any) -> RowWrite:
 
 def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
     """Return the stored key of a row for its cells. Raises `TablesError`."""
-    if len(found.key) != len(cells) or not cells:
+    if not found.key:
+        raise _without_key(found)
+    if len(found.key) != len(cells):
         names = ", ".join(found.key)
         raise TablesError(
-            f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}"
-            if names
-            else f"{found.name} has no primary key, so its rows have no history",
-            f"Name a row by its {names}." if names else "Create it with id INTEGER PRIMARY KEY.",
+            f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}",
+            f"Name a row by its {names}.",
         )
     try:
         return [
@@ -209,6 +209,21 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
         ]
     except ValueError as error:
         raise TablesError(f"the key of {found.name} {error}", f"It is {', '.join(found.key)}.") from error
+
+
+def _without_key(table: Table) -> TablesError:
+    message = f"{table.name} has no primary key, so its rows have no history"
+    return TablesError(message, "Create it with id INTEGER PRIMARY KEY.")
+
+
+def require_keys(connection: Connection, sql: str) -> None:
+    """Raise `TablesError` if a statement reads a table without a primary key, whose rows are not recorded."""
+    tables = read(connection)
+    with suppress(Error):  # The statement fails where it is run.
+        for _, name in sorted(used_tables(connection, sql)):
+            found = lookup(tables, name)
+            if found is not None and found.kind == "table" and not found.key:
+                raise _without_key(found)
 
 
 def _in_changeset(value: Value) -> bytes:
@@ -278,9 +293,10 @@ def find_writes(
             if not complete or not is_known:
                 break
             since_ns = stored_entry.time_ns
-            if entry.lacks:
+            is_named = request.encode() in stored_entry.content
+            if entry.lacks and is_named and (request or not entry.lacks.endswith(NO_KEY)):
                 lacks[entry.lacks] = None
-            if request.encode() not in stored_entry.content and not entry.undo:
+            if not is_named and not entry.undo:
                 continue
             for index, part in reversed([*enumerate(entry.parts)]):
                 origin = _origin(entry, index)
@@ -329,17 +345,16 @@ def _changes(
 
 
 @contextmanager
-def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple[Path, Write, list[str]]]:
+def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple[Path, Write]]:
     """Copy the tables as they were at a moment, by undoing the entries after it.
 
-    Yields the file, the last entry of the moment, and the tables that are as they are now. Columns and tables
-    that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
+    Yields the file and the last entry of the moment. Tables without a primary key are as they are now, and
+    columns and tables that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
     """
     with _copied(connection) as (copy, path, position):
         stored_entry, entry = _find_moment(path, position, at, table)
-        _, lacks = _undo(copy, path, position, stored_entry.sequence)
-        write = _write_of(position.log, stored_entry, _origin(entry, len(entry.parts) - 1))
-        yield Path(copy.filename), write, lacks
+        _undo(copy, path, position, stored_entry.sequence)
+        yield Path(copy.filename), _write_of(position.log, stored_entry, _origin(entry, len(entry.parts) - 1))
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Shop(Tables):
     def rows_at(self, sql: str, at: At, table: str = "") -> list[Any]:
         with (
             open_for_reading(self.data) as connection,
-            tables_at(connection, at, table) as (path, _, _),
+            tables_at(connection, at, table) as (path, _),
             closing(apsw.Connection(str(path))) as copy,
         ):
             return copy.execute(sql).fetchall()
@@ -376,7 +376,7 @@ def test_tables_at_each_moment_are_as_they_were_across_changes_of_the_schema(sho
     for time_ns, expected in chosen.sample(moments[1:], 25):
         with (
             open_for_reading(shop.data) as connection,
-            tables_at(connection, At(time_ns=time_ns)) as (path, _, _),
+            tables_at(connection, At(time_ns=time_ns)) as (path, _),
             closing(apsw.Connection(str(path))) as copy,
         ):
             assert contents_of(copy) == expected
@@ -386,9 +386,10 @@ def test_table_without_a_key_is_named(shop: Shop) -> None:
     shop.schema("CREATE TABLE loose (v)")
     then = time.time_ns()
     shop.schema("CREATE TRIGGER t AFTER UPDATE ON item BEGIN INSERT INTO loose VALUES (1); END")
-    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
-    shop.exec("UPDATE item SET price = 11")
-    assert shop.history(table="item", key=[1]).lacks == ["table loose, which has no primary key"]
+    shop.as_request("r1", "INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.as_request("r2", "UPDATE item SET price = 11")
+    assert shop.history(request="r2").lacks == ["table loose, which has no primary key"]
+    assert shop.history(request="r1").lacks == shop.history(table="item", key=[1]).lacks == []
     assert shop.history(table="item", key=[1]).rows[0].after == {"price": 11}
     assert shop.rows_at("SELECT * FROM item", At(time_ns=then)) == []
     with pytest.raises(TablesError, match="loose has no primary key, so its rows have no history"):
