@@ -425,12 +425,16 @@ def _run_sql(connection: Connection, query: SqlQuery) -> bytes:
     if query.at is None:
         limit, cells = query.limit, query.cells
         return run_sql(connection, query.sql, query.params, write=query.write, limit=limit, cells=cells)
+    read_only = SvcError("a moment before now is read-only", "Read it, or leave out `at`.", code="conflict")
     if query.write:
-        raise SvcError("a moment before now is read-only", "Leave out write or at.", code="conflict")
+        raise read_only
     with past.tables_at(connection, query.at) as (path, _), closing(open_owner(path)) as copy:
         past.require_keys(copy, query.sql)
         copy.execute("pragma query_only = on")
-        return _run_sql(copy, query.model_copy(update={"at": None}))
+        try:
+            return _run_sql(copy, query.model_copy(update={"at": None}))
+        except SvcError as error:
+            raise read_only if error.code == "writes-in-query" else error from None
 
 
 async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:

@@ -48,7 +48,8 @@ def test_tables_at_a_moment_are_queried_and_shown_read_only(users: Shop) -> None
     users.client.call("DELETE", f"/v1/projects/shop/grid/{after['grid']}")
     for wrong, message in (
         ({"sql": "delete from users", "write": True, "at": at}, "a moment before now is read-only"),
-        ({"sql": "delete from users", "at": at}, "writes"),
+        ({"sql": "delete from users", "at": at}, "a moment before now is read-only"),
+        ({"sql": "drop table users", "at": at}, "a moment before now is read-only"),
         ({"sql": "select 1", "at": {"time_ns": 1}}, "the history of the tables begins at 20"),
         ({"sql": "select 1", "at": {"entry": "none"}}, "the history has no entry none"),
     ):
