@@ -40,8 +40,8 @@ from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import changed_cells, history_begin, parse_moment, wrote
-from svc_tui.terminal.units import local_time, plural
+from svc_tui.tables_syntax import changed_cells, history_begin, wrote
+from svc_tui.terminal.units import local_time, parse_moment, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""

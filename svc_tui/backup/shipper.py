@@ -52,7 +52,6 @@ from engine.service.removals import removal_times
 from svc_tui.backup.restore import (
     NOW_NS,
     VERIFY_SECONDS,
-    parse_time,
     replace_tables,
     restore_tables,
     text,
@@ -77,6 +76,7 @@ from svc_tui.backup.store import (
     values_name,
     values_times,
 )
+from svc_tui.terminal.units import parse_moment
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -701,7 +701,7 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
             raise SvcError(
                 "this service has no backup", "It needs --backup URL when it starts.", code="backup"
             )
-        time_ns = parse_time(data.at) if data.at else NOW_NS
+        time_ns = parse_moment(data.at) if data.at else NOW_NS
         return await backup.restore(project, time_ns, data.before_deployment)
 
     return routes

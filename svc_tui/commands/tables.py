@@ -42,7 +42,6 @@ from svc_tui.tables_syntax import (
     is_destructive,
     parse_changes,
     parse_columns,
-    parse_moment,
     require_complete,
     row_json,
     rules,
@@ -52,7 +51,7 @@ from svc_tui.tables_syntax import (
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import plain
 from svc_tui.terminal.stdout import Answer, Cell, Styled
-from svc_tui.terminal.units import local_time, plural, size
+from svc_tui.terminal.units import local_time, parse_moment, plural, size
 
 tables = Commands(help="Show, query, change, import and export the project's tables.")
 
@@ -258,7 +257,7 @@ def blame(
 def at(
     context: typer.Context,
     moment: Annotated[
-        str, argument("TIME", "Time in UTC (2026-11-28T14:02, or 14:02 of today), or an age: 10m.")
+        str, argument("TIME", "2026-11-28T14:02 or 14:02 of today (UTC), an age such as 10m, or now.")
     ],
     words: Annotated[list[str], argument("query SQL [VALUE]…", "A statement that reads, with values.")],
     as_json: AsJsonLines = False,
