@@ -223,7 +223,9 @@ def index(
 
 AsJsonLines = Annotated[bool, flag("Print one JSON document a row.", "--json")]
 AsCsv = Annotated[bool, flag("Print CSV.", "--csv")]
-KeyText = Annotated[str, argument("KEY", 'Key of the row: 12, or ["a", 1] for a key of several columns.')]
+KeyText = Annotated[
+    str, argument("KEY", """Key of the row: 12, or '["x", 12]' for a key of several columns.""")
+]
 
 
 @tables.command()
@@ -244,11 +246,12 @@ def blame(
     ]
     titles = ("time", "change", "by", "cells")
     more = "what was written before is not known" if found["complete"] else "for more, pass --limit N"
+    missing = "" if rows else f"no write of {column or 'a row'} with the key {key} is known; "
     return Answer(
         found,
-        stdout.table(titles, [[(each, "") for each in row] for row in rows]),
+        stdout.table(titles, [[(each, "") for each in row] for row in rows]) if rows else (),
         fields=(titles, rows),
-        after=f"{history_begin(found)}; {more}",
+        after=f"{missing}{history_begin(found)}; {more}",
         warnings=[(f"without history: {lacks}", "") for lacks in found["lacks"]],
     )
 

@@ -329,5 +329,7 @@ def read_key(text: str) -> list[Any]:
     except (ValueError, RecursionError):
         key = None
     if not isinstance(key, list):
-        raise TablesError("the key is not a list in JSON", "Send it in the form of the rows: key=[12].")
+        raise TablesError(
+            "the key is not a list in JSON", "Pass its values, such as '[12]' or '[\"x\", 12]'."
+        )
     return key

@@ -1,5 +1,6 @@
 """History of a project's tables, from their journal: what wrote a row, tables at a moment, reverts."""
 
+import json
 import re
 import shutil
 import struct
@@ -198,9 +199,10 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
         raise _without_key(found)
     if len(found.key) != len(cells):
         names = ", ".join(found.key)
+        example = json.dumps([12 if found.column(each).type == "integer" else "x" for each in found.key])
         raise TablesError(
             f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}",
-            f"Name a row by its {names}.",
+            f"Pass {names} as a list: '{example}'.",
         )
     try:
         return [
@@ -302,8 +304,11 @@ def find_writes(
                 origin = _origin(entry, index)
                 if isinstance(part, str):
                     is_known = is_known and past.undo(entry, index)
-                    if found != (found := past.table):
-                        values = _key_of(found, key) if found is not None else values
+                    if found != (found := past.table) and found is not None:
+                        try:
+                            values = _key_of(found, key)
+                        except TablesError:  # The rows had another key.
+                            is_known = False
                 elif is_known and (request in origin.requests if request else found is not None):
                     write = _write_of(position.log, stored_entry, origin)
                     rows += _changes(write, part, past.tables, found, values or (), column)
