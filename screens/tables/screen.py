@@ -114,6 +114,7 @@ class TablesScreen(TableView):
         Binding("z", "revert", "Revert what last wrote the row", show=False, id="tables.revert"),
         Binding("less_than_sign", "step(-1)", "Before the last change", show=False, id="tables.earlier"),
         Binding("greater_than_sign", "step(1)", "After the next change", show=False, id="tables.later"),
+        Binding("escape", "at(['now'])", "Now", id="tables.now"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -437,6 +438,8 @@ class TablesScreen(TableView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _NEEDS_TABLE and self._grid is None:
             return False
+        if action in ("at", "edit", "add", "delete"):
+            return bool(self._grid and self._grid.moment) == (action == "at")
         line_open = self.is_mounted and self.query_one("#line").display
         if action in ("null", "default") and line_open and self._editing is None:
             return False
@@ -451,7 +454,7 @@ class TablesScreen(TableView):
     def commands(self) -> Sequence[ConsoleCommand]:
         return [
             ConsoleCommand("table NAME", "Open a table", self.navigate, self.client.known_tables),
-            ConsoleCommand("at TIME", "Show the table as it was; `:at now` as it is", self._show_at),
+            ConsoleCommand("at TIME", "Show the table as it was; `:at now` as it is", self.action_at),
             ConsoleCommand("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
@@ -614,7 +617,7 @@ class TablesScreen(TableView):
         else:
             self.notify("the table is shown as it is now", timeout=2)
 
-    def _show_at(self, words: Sequence[str]) -> None:
+    def action_at(self, words: Sequence[str]) -> None:
         with self.shown_errors():
             self._show_moment(None if words == ["now"] else {"time_ns": parse_moment("T".join(words))})
 

@@ -8,8 +8,7 @@ from svc_tui.client import InvalidUsage
 
 _SIZE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _AGE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
-_TIME = r"(\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)"
-_MOMENT = re.compile(rf"(?:(\d{{4}}-\d\d-\d\d)(?:[T ](?=\d)|$))?{_TIME}?", re.ASCII)
+_MOMENT = re.compile(r"(?:([\d-]{10})(?:[T ](?=\d)|$))?(\d\d:\d\d(?::\d\d(?:\.\d+)?)?[Z\d:+-]*)?", re.ASCII)
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
@@ -45,10 +44,7 @@ def age_seconds(text: str) -> int | None:
 
 
 def parse_moment(text: str) -> int:
-    """Return a time, an age or `now` as Unix time in ns; it is in UTC unless it has an offset.
-
-    Raises `InvalidUsage`.
-    """
+    """Return a time (in UTC unless it has an offset), an age or `now` as Unix ns. Raises `InvalidUsage`."""
     now = datetime.now(UTC)
     age = 0 if text == "now" else age_seconds(text)
     try:
@@ -59,13 +55,12 @@ def parse_moment(text: str) -> int:
         else:
             raise ValueError
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        time_ns = round(moment.timestamp() * 1e6) * 1000
     except (ValueError, OverflowError):
         hint = "Use 2026-11-28T14:02 or 14:02 of today (UTC), an age such as 10m, or now."
         raise InvalidUsage(f"{text[:80]} is not a time", hint) from None
     if moment > now:
         raise InvalidUsage(f"{text} is in the future", f"Times are in UTC: it is {now:%Y-%m-%dT%H:%M:%S}.")
-    return time_ns
+    return round(moment.timestamp() * 1e6) * 1000
 
 
 def local_time(time_ns: int) -> str:

@@ -285,16 +285,15 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
 
 def _opened(id: str, grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
-    at = grid.moment
     return GridOpened(
         id,
         table.name,
         count=grid.count,
         key=key,
-        editable=bool(key) and at is None,
-        reason=grid.identity.reason if at is None else "is shown as it was, and cannot be changed",
+        editable=bool(key) and grid.moment is None,
+        reason=grid.identity.reason if grid.moment is None else "is shown as it was, and cannot be changed",
         columns=table.columns,
-        at=at,
+        at=grid.moment,
     )
 
 

@@ -214,8 +214,7 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
 
 
 def _without_key(table: Table) -> TablesError:
-    message = f"{table.name} has no primary key, so its rows have no history"
-    return TablesError(message, "Create it with id INTEGER PRIMARY KEY.")
+    return TablesError(f"{table.name} has no primary key, so its rows have no history", "Add a primary key.")
 
 
 def require_keys(connection: Connection, sql: str) -> None:
@@ -223,8 +222,7 @@ def require_keys(connection: Connection, sql: str) -> None:
     tables = read(connection)
     with suppress(Error):  # The statement fails where it is run.
         for _, name in sorted(used_tables(connection, sql)):
-            found = lookup(tables, name)
-            if found is not None and found.kind == "table" and not found.key:
+            if (found := lookup(tables, name)) is not None and found.kind == "table" and not found.key:
                 raise _without_key(found)
 
 
@@ -532,9 +530,8 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
     if found is None or found[0].sequence != sequence:
         raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
     write = _write_of(position.log, found[0], _origin(found[1], 0))
-    written = {
-        each.name for part in found[1].parts if isinstance(part, bytes) for each in apsw.Changeset.iter(part)
-    }
+    changesets = [part for part in found[1].parts if isinstance(part, bytes)]
+    written = {each.name for part in changesets for each in apsw.Changeset.iter(part)}
     for name in sorted(each for each in written if not reserved(each)):
         if not is_known or name not in then or not _fits(then[name], catalog.get(name)):
             raise _not_reverted(write, f"the schema of {name} has changed since")
@@ -562,9 +559,7 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
     connection.execute("BEGIN IMMEDIATE")
     try:
         recorder.begin_rows()
-        for part in reversed(found[1].parts):
-            if isinstance(part, str):
-                continue
+        for part in reversed(changesets):
             inverse = apsw.Changeset.invert(part)
             changes = (each for each in apsw.Changeset.iter(inverse) if not reserved(each.name))
             done += [_row_write(write, catalog.get(each.name), each) for each in changes]
