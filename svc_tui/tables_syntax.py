@@ -13,13 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from svc_tui.client import InvalidUsage, SvcError
-from svc_tui.terminal.units import age_seconds
+from svc_tui.terminal.units import local_time
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
 
@@ -509,25 +508,14 @@ def changed_cells(row: Any) -> str:
     return ", ".join(f"{name} {_short(before.get(name))} → {_short(cell)}" for name, cell in after.items())
 
 
+def history_begin(history: Any) -> str:
+    """Return since when the changes in a history are known."""
+    if history["since_ns"] is None:
+        return "the history begins with the next write"
+    verb = "begins at" if history["complete"] else "was searched back to"
+    return f"the history {verb} {local_time(history['since_ns'])}"
+
+
 def _short(cell: Any) -> str:
     text = json.dumps(cell, ensure_ascii=False)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def parse_moment(text: str) -> int:
-    """Return a time as Unix time in ns. Raises `InvalidUsage`."""
-    now = datetime.now(UTC)
-    if (age := age_seconds(text)) is not None:
-        return int((now.timestamp() - age) * 1e9)
-    try:
-        if "-" not in text:
-            moment = datetime.combine(now.date(), time.fromisoformat(text), UTC)
-        else:
-            moment = datetime.fromisoformat(text)
-    except ValueError:
-        hint = "Use a time in UTC such as 2026-11-28T14:02, 14:02 of today, or an age: 10m."
-        raise InvalidUsage(f"{text} is not a time", hint) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment > now:
-        raise InvalidUsage(f"{text} is in the future", f"Times are in UTC: it is {now:%Y-%m-%dT%H:%M:%S}.")
-    return int(moment.timestamp() * 1e9)

@@ -18,6 +18,7 @@ from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.dialog import ConfirmDialog
 from screens.files import edit_text, editor_command
 from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
+from screens.logs.format import began
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
 from screens.tables.dialogs import RowsWritten, written_lines
@@ -130,7 +131,8 @@ class RequestView(StopWorkersFirst, Screen[None]):
         except SvcError as error:
             self.notify(error.text, severity="error", markup=False)
         else:
-            self.app.push_screen(RowsWritten(partial(written_lines, found)))
+            began_ns = min(map(began, self._records), default=0)
+            self.app.push_screen(RowsWritten(partial(written_lines, found, began_ns)))
 
     @work(exclusive=True)
     async def action_replay(self) -> None:

@@ -21,10 +21,10 @@ from screens.tables.cells import piece, read, typed_piece
 from screens.tables.draft import Key
 from screens.tables.grid import ColumnLayout, Condition, LayoutColumn, TableColumn
 from screens.tables.sql_text import quoted_name
-from screens.widgets.rows import ItemRows, Line, ListColumn, PlacedColumn, Row, Tone, fit_cell, sanitize
+from screens.widgets.rows import ItemRows, Line, ListColumn, Row, Tone, fit_cell, sanitize, wrap_lines
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import TypeInfo, changed_cells, wrote
+from svc_tui.tables_syntax import TypeInfo, changed_cells, history_begin, wrote
 from svc_tui.terminal.units import local_time, plural
 
 
@@ -127,7 +127,7 @@ def conflict_lines(table: str, rows: Sequence[ConflictRow], room: int) -> Iterat
     yield []
     for row in rows:
         for line in _row_lines(*row, room):
-            yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
+            yield fit_cell(tuple(line), ListColumn("", room))
 
 
 def _row_lines(
@@ -451,9 +451,9 @@ def _change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line
             conflict += sanitize(f", now {changed_cells({'before': None, 'after': now})}")
         name = sanitize(f"{row['table']} {key}")
         line: Line = ((f"{operation} ", _OPERATIONS[operation]), (name, "accent"), (conflict, "warn"))
-        yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
-        cells: Line = [(f"  {sanitize(changed_cells(row))}", "dim")]
-        yield fit_cell(tuple(cells), PlacedColumn(0, room, right=False))
+        yield from wrap_lines([line], room)
+        for part in wrap_lines([[(sanitize(changed_cells(row)), "dim")]], room - 2):
+            yield [("  ", ""), *part]
 
 
 class RowsWritten(ChoiceDialog):
@@ -463,10 +463,13 @@ class RowsWritten(ChoiceDialog):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
 
 
-def written_lines(history: Mapping[str, Any], room: int) -> Iterator[Line]:
-    """Yield the rows of a history, and what has no record."""
-    rows = history["rows"]
-    yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+def written_lines(history: Mapping[str, Any], began_ns: int, room: int) -> Iterator[Line]:
+    """Yield the rows that a request has written, which began at a time, and what has no record."""
+    rows, since_ns = history["rows"], history["since_ns"]
+    title = f"{plural(len(rows), 'row')} written" if rows else "No rows written"
+    if not rows and (since_ns is None or since_ns > began_ns):
+        title = f"What it wrote is not known: {history_begin(history)}"
+    yield [(title, "bold")]
     if any(len(row["write"]["requests"]) > 1 for row in rows):
         yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
     for lacks in history["lacks"]:
@@ -481,7 +484,7 @@ class RevertPreview(ChoiceDialog):
     GROUP: ClassVar[str] = "Revert"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "dismiss('refuse')", "Revert", id="revert.accept"),
-        Binding("less_than_sign", "dismiss('before')", "The table before it", id="revert.before"),
+        Binding("less_than_sign", "dismiss('before')", "Table before it", id="revert.before"),
         Binding("escape", "dismiss('')", "Back", id="revert.back"),
     ]
 
@@ -502,4 +505,9 @@ def revert_lines(write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], ro
     yield [(f"{local_time(write['time_ns'])[:19]}  {sanitize(wrote(write))}", "bold")]
     yield [(f"A revert changes {plural(sum(not row['conflict'] for row in rows), 'row')}:", "")]
     yield []
-    yield from _change_lines(rows, room)
+
+    def place(row: Mapping[str, Any]) -> Any:
+        key = row["key"].values()
+        return row["table"], [f"{each:>20}" if isinstance(each, int) else str(each) for each in key]
+
+    yield from _change_lines(sorted(rows, key=place), room)

@@ -40,8 +40,8 @@ from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import changed_cells, parse_moment, wrote
-from svc_tui.terminal.units import local_time, plural
+from svc_tui.tables_syntax import changed_cells, history_begin, wrote
+from svc_tui.terminal.units import local_time, parse_moment, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
@@ -114,6 +114,7 @@ class TablesScreen(TableView):
         Binding("z", "revert", "Revert what last wrote the row", show=False, id="tables.revert"),
         Binding("less_than_sign", "step(-1)", "Before the last change", show=False, id="tables.earlier"),
         Binding("greater_than_sign", "step(1)", "After the next change", show=False, id="tables.later"),
+        Binding("escape", "at(['now'])", "Now", id="tables.now"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -437,6 +438,8 @@ class TablesScreen(TableView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _NEEDS_TABLE and self._grid is None:
             return False
+        if action in ("at", "edit", "add", "delete"):
+            return bool(self._grid and self._grid.moment) == (action == "at")
         line_open = self.is_mounted and self.query_one("#line").display
         if action in ("null", "default") and line_open and self._editing is None:
             return False
@@ -451,7 +454,7 @@ class TablesScreen(TableView):
     def commands(self) -> Sequence[ConsoleCommand]:
         return [
             ConsoleCommand("table NAME", "Open a table", self.navigate, self.client.known_tables),
-            ConsoleCommand("at TIME", "Show the table as it was; `:at now` as it is", self._show_at),
+            ConsoleCommand("at TIME", "Show the table as it was; `:at now` as it is", self.action_at),
             ConsoleCommand("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
@@ -577,7 +580,7 @@ class TablesScreen(TableView):
             found = await self.client.call("GET", "/tables/history", params=params)
             if found["rows"]:
                 return list(found["rows"])
-            self.notify(f"nothing has written it since {local_time(found['since_ns'])[:19]}")
+            self.notify(f"what wrote it is not known: {history_begin(found)}", severity="warning")
         return ()
 
     @work(group="history", exclusive=True)
@@ -614,7 +617,7 @@ class TablesScreen(TableView):
         else:
             self.notify("the table is shown as it is now", timeout=2)
 
-    def _show_at(self, words: Sequence[str]) -> None:
+    def action_at(self, words: Sequence[str]) -> None:
         with self.shown_errors():
             self._show_moment(None if words == ["now"] else {"time_ns": parse_moment("T".join(words))})
 

@@ -252,7 +252,7 @@ def column_at(placed: Sequence[PlacedColumn], x: int) -> int:
     return max((i for i, column in enumerate(placed) if column.x <= x), default=0)
 
 
-def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
+def fit_cell(cell: Cell, column: PlacedColumn | ListColumn) -> list[Piece]:
     """Return the pieces of a cell, padded or truncated with `…` to the width of its column."""
     pieces: list[Piece] = []
     used = 0

@@ -27,7 +27,7 @@ from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.cancellation import finish
 from engine.deploy.deployment import RECORDS
 from engine.deploy.gc import Finding, verify_bucket
-from engine.errors import InvalidUsage, SvcError
+from engine.errors import SvcError
 from engine.files.atomic import rename_durably, write_atomic
 from engine.files.temporary import remove_abandoned, temporary_folder
 from engine.replication import LogMessage, LogSnapshot
@@ -86,19 +86,6 @@ def text(time_ns: int, *, exact: bool = False) -> str:
     """Return a time in UTC, in seconds or `exact` as the next microsecond, as `--at` takes it."""
     moment = _EPOCH + timedelta(microseconds=-(-time_ns // 1000))
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if exact else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def parse_time(at: str) -> int:
-    """Return a time as `--at` takes it, in UTC unless it says otherwise. Raises `InvalidUsage`."""
-    try:
-        moment = datetime.fromisoformat(at)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        time_ns = (moment - _EPOCH) // timedelta(microseconds=1) * 1000
-    except (ValueError, OverflowError):
-        raise InvalidUsage(f"{at[:80]} is not a time", "Use UTC, as in --at 2026-11-28T14:02") from None
-    if time_ns > (now_ns := time.time_ns()):
-        raise InvalidUsage(f"{at} is in the future", f"Times are in UTC: it is {text(now_ns)}.")
-    return time_ns
 
 
 async def restore(

@@ -55,7 +55,6 @@ from engine.service.secrets import KEY_FILE
 from svc_tui.backup.restore import (
     NOW_NS,
     VERIFY_SECONDS,
-    parse_time,
     replace_tables,
     restore_tables,
     text,
@@ -80,6 +79,7 @@ from svc_tui.backup.store import (
     values_name,
     values_times,
 )
+from svc_tui.terminal.units import parse_moment
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -740,7 +740,7 @@ def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
         projects.data_dir(project)
         if backup is None:
             raise BackupError("this service has no backup", "It needs --backup URL when it starts.")
-        time_ns = parse_time(data.at) if data.at else NOW_NS
+        time_ns = parse_moment(data.at) if data.at else NOW_NS
         return await backup.restore(project, time_ns, data.before_deployment)
 
     @routes.delete("/v1/projects/<project>/restore", "owner")

@@ -20,7 +20,7 @@ from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.service.secrets import KEY_FILE, SecretsKey
-from svc_tui.backup.restore import NOW_NS, VERIFY_SECONDS, Restored, parse_time, restore, text, verify_tables
+from svc_tui.backup.restore import NOW_NS, VERIFY_SECONDS, Restored, restore, text, verify_tables
 from svc_tui.backup.restore import verify as check
 from svc_tui.backup.store import (
     BLOBS,
@@ -44,7 +44,7 @@ from svc_tui.serve.storage import check_tables, copy_storage, open_bucket
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.stdout import Answer
-from svc_tui.terminal.units import plural, size
+from svc_tui.terminal.units import parse_moment, plural, size
 from svc_tui.user_home import Home
 
 bucket = Commands(help="Copy, back up, restore and verify a service's storage.")
@@ -247,7 +247,9 @@ def restore_command(
     source: Annotated[str, option("URL", "URL of the backup.", "--from")] = "",
     data: Annotated[Path | None, option("DIR", "New data directory: missing or empty.")] = None,
     key: Key = None,
-    at: Annotated[str, option("TIME", "Restore as of this time, such as 2026-11-28T14:02 (UTC).")] = "",
+    at: Annotated[
+        str, option("TIME", "Restore as of 2026-11-28T14:02 or 14:02 of today (UTC), or an age: 10m.")
+    ] = "",
     before_deployment: Annotated[str, option("ID", "Restore as of the moment before a deployment.")] = "",
     project: Annotated[list[str] | None, option("NAME", "Restore no other project; repeatable.")] = None,
     service: Annotated[bool, flag("Replace the tables of a live --project.", "--service")] = False,
@@ -256,14 +258,14 @@ def restore_command(
     """Restore a service from its backup: accounts, secrets, deployments and tables."""
     if at and before_deployment:
         raise InvalidUsage("--at and --before-deployment exclude each other", "Pass one of them.")
-    time_ns = parse_time(at) if at else NOW_NS
+    time_ns = parse_moment(at) if at else NOW_NS
     if service:
         if source or data or key or not project or len(project) > 1:
             raise InvalidUsage(
                 "with --service, one --project is restored, without --from, --key and --data",
                 "Pass --service --project NAME; the service has the URL and the key of its backup.",
             )
-        return _restore_live(project[0], at, before_deployment, yes=yes)
+        return _restore_live(project[0], at and text(time_ns, exact=True), before_deployment, yes=yes)
     if not source or data is None:
         hint = "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project."
         raise InvalidUsage("--from or --data is missing", hint)

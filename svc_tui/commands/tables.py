@@ -38,10 +38,10 @@ from svc_tui.tables_syntax import (
     changed_cells,
     format_change,
     format_of,
+    history_begin,
     is_destructive,
     parse_changes,
     parse_columns,
-    parse_moment,
     require_complete,
     row_json,
     rules,
@@ -51,7 +51,7 @@ from svc_tui.tables_syntax import (
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import plain
 from svc_tui.terminal.stdout import Answer, Cell, Styled
-from svc_tui.terminal.units import local_time, plural, size
+from svc_tui.terminal.units import local_time, parse_moment, plural, size
 
 tables = Commands(help="Show, query, change, import and export the project's tables.")
 
@@ -223,7 +223,9 @@ def index(
 
 AsJsonLines = Annotated[bool, flag("Print one JSON document a row.", "--json")]
 AsCsv = Annotated[bool, flag("Print CSV.", "--csv")]
-KeyText = Annotated[str, argument("KEY", 'Key of the row: 12, or ["a", 1] for a key of several columns.')]
+KeyText = Annotated[
+    str, argument("KEY", """Key of the row: 12, or '["x", 12]' for a key of several columns.""")
+]
 
 
 @tables.command()
@@ -243,12 +245,13 @@ def blame(
         for row in found["rows"]
     ]
     titles = ("time", "change", "by", "cells")
-    more = "" if found["complete"] else "; there are more changes before: pass --limit N"
+    more = "what was written before is not known" if found["complete"] else "for more, pass --limit N"
+    missing = "" if rows else f"no write of {column or 'a row'} with the key {key} is known; "
     return Answer(
         found,
-        stdout.table(titles, [[(each, "") for each in row] for row in rows]),
+        stdout.table(titles, [[(each, "") for each in row] for row in rows]) if rows else (),
         fields=(titles, rows),
-        after=f"the history has changes since {local_time(found['since_ns'])}{more}",
+        after=f"{missing}{history_begin(found)}; {more}",
         warnings=[(f"without history: {lacks}", "") for lacks in found["lacks"]],
     )
 
@@ -257,7 +260,7 @@ def blame(
 def at(
     context: typer.Context,
     moment: Annotated[
-        str, argument("TIME", "Time in UTC (2026-11-28T14:02, or 14:02 of today), or an age: 10m.")
+        str, argument("TIME", "2026-11-28T14:02 or 14:02 of today (UTC), an age such as 10m, or now.")
     ],
     words: Annotated[list[str], argument("query SQL [VALUE]…", "A statement that reads, with values.")],
     as_json: AsJsonLines = False,

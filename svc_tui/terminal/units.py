@@ -1,11 +1,14 @@
 """Formatting of counts, sizes, durations and times."""
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+
+from svc_tui.client import InvalidUsage
 
 _SIZE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _AGE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
+_MOMENT = re.compile(r"(?:([\d-]{10})(?:[T ](?=\d)|$))?(\d\d:\d\d(?::\d\d(?:\.\d+)?)?[Z\d:+-]*)?", re.ASCII)
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
@@ -38,6 +41,26 @@ def age_seconds(text: str) -> int | None:
     """Return the seconds of an age such as `10m`; None for another text."""
     match = _AGE.fullmatch(text)
     return int(match[1]) * _AGE_UNITS[match[2]] if match else None
+
+
+def parse_moment(text: str) -> int:
+    """Return a time (in UTC unless it has an offset), an age or `now` as Unix ns. Raises `InvalidUsage`."""
+    now = datetime.now(UTC)
+    age = 0 if text == "now" else age_seconds(text)
+    try:
+        if age is not None:
+            moment = now - timedelta(seconds=age)
+        elif text and (match := _MOMENT.fullmatch(text)):
+            moment = datetime.fromisoformat(f"{match[1] or now.date()}T{match[2] or '00:00'}")
+        else:
+            raise ValueError
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        hint = "Use 2026-11-28T14:02 or 14:02 of today (UTC), an age such as 10m, or now."
+        raise InvalidUsage(f"{text[:80]} is not a time", hint) from None
+    if moment > now:
+        raise InvalidUsage(f"{text} is in the future", f"Times are in UTC: it is {now:%Y-%m-%dT%H:%M:%S}.")
+    return round(moment.timestamp() * 1e6) * 1000
 
 
 def local_time(time_ns: int) -> str:

@@ -457,3 +457,25 @@ def test_names_that_are_not_utf_8_are_refused(
     shutil.copytree(users, users / name)
     monkeypatch.chdir(users / name)
     assert "the path of the project is not UTF-8" in svc(capsys, "list", code=1).err
+
+
+def test_blame_of_an_unknown_key_says_since_when_writes_are_known(
+    users: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svc_tui.terminal.stdout.is_terminal", lambda: True)
+    result = svc(capsys, "blame", "users", "99")
+    assert result.out == ""
+    assert "no write of a row with the key 99 is known; the history begins at 20" in result.err
+    assert "what was written before is not known" in svc(capsys, "blame", "users", "1", "name").err
+
+
+def test_blame_with_a_wrong_key_shows_an_example(project: Path, capsys: Capture) -> None:
+    columns = "a text not null, b integer not null, v text"
+    svc(capsys, "create", "pair", columns)
+    svc(capsys, "alter", "pair", "set primary key a b")
+    svc(capsys, "query", "insert into pair values ('x', 2, 'y')", "--write")
+    assert "x" in svc(capsys, "blame", "pair", '["x",2]', "a").out
+    for key in ("x", '["x"]'):
+        assert """Pass a, b as a list: '["x", 12]'.""" in svc(capsys, "blame", "pair", key, code=1).err
+    wrong = svc(capsys, "blame", "pair", "[x,2]", code=1).err
+    assert """Pass its values, such as '[12]' or '["x", 12]'.""" in wrong

@@ -1,5 +1,6 @@
 """The syntax of columns and schema changes."""
 
+import time
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from svc_tui.tables_syntax import (
     is_destructive,
     parse_changes,
     parse_columns,
-    parse_moment,
 )
+from svc_tui.terminal.units import parse_moment
 from tests.support.column_types import TYPES
 
 PEOPLE = {
@@ -174,6 +175,43 @@ def test_moment_in_the_future_is_refused(text: str) -> None:
     with pytest.raises(SvcError, match="is in the future") as caught:
         parse_moment(text)
     assert "Times are in UTC: it is 2" in caught.value.hint
+
+
+WRONG = [
+    "14.57",
+    "1457",
+    "14",
+    "",
+    "14:5",
+    "2026-11-28T14",
+    "20261128T1402",
+    "24:00",
+    "yesterday",
+    "9999999d",
+    "Z",
+    "14:02.5",
+    "2026-13-01",
+    "2026-11-28T",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_other_forms_of_a_moment_are_refused_with_those_that_work(text: str) -> None:
+    with pytest.raises(SvcError, match="is not a time") as caught:
+        parse_moment(text)
+    assert caught.value.hint == "Use 2026-11-28T14:02 or 14:02 of today (UTC), an age such as 10m, or now."
+
+
+def test_moments_are_times_in_utc_or_ages() -> None:
+    second = 10**9
+    for text in ("2026-01-28T14:02", "2026-01-28 14:02:00Z", "2026-01-28T16:02:00.000+02:00"):
+        assert parse_moment(text) == 1_769_608_920 * second
+    assert parse_moment("2026-01-28T14:02:00.123456Z") == 1_769_608_920_123_456_000
+    assert parse_moment("2026-01-28") == 1_769_558_400 * second
+    assert parse_moment("00:00") % (86400 * second) == 0
+    now = time.time_ns()
+    assert now <= parse_moment("now") + 1000 <= now + 10 * second
+    assert -1000 <= parse_moment("2h") - (now - 7200 * second) <= 10 * second
 
 
 def test_types_come_from_the_api() -> None:

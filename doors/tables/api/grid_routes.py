@@ -22,9 +22,9 @@ from doors.tables.files.exporter import save
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RefreshResult, RowVersion
 from doors.tables.grid.view_sql import GridQuery
-from doors.tables.replication.history import Write, tables_at
+from doors.tables.replication.history import Write, require_keys, tables_at
 from doors.tables.sqlite.catalog import Column
-from doors.tables.sqlite.errors import TablesError
+from doors.tables.sqlite.errors import TablesError, quoted
 from doors.tables.sqlite.owner import database_path, open_for_reading
 from doors.tables.types.json import encode
 from engine.control.app import Routes
@@ -84,9 +84,9 @@ class Grids:
             path, moment = database_path(data), None
             if view.at is not None:
                 with open_for_reading(data) as connection:
+                    require_keys(connection, f"SELECT * FROM {quoted(view.table)}")
                     copy = tables_at(connection, view.at, view.table)
-                    path, write, lacks = entry.resources.enter_context(copy)
-                    moment = write, lacks
+                    path, moment = entry.resources.enter_context(copy)
             grid = entry.grid = Grid(path, view, others)
             entry.resources.callback(grid.close)
             grid.moment = moment
@@ -162,7 +162,7 @@ class GridOpened:
 
     `key` names the columns that identify a row, and is empty if none do. If rows cannot be changed,
     `editable` is false and `reason` completes a sentence that begins with the table: "is a view: …".
-    `at` is the last entry of a moment before now, whose tables have no record of `lacks`.
+    `at` is the last entry of a moment before now.
     """
 
     grid: str
@@ -174,7 +174,6 @@ class GridOpened:
     reason: str
     columns: tuple[Column, ...]
     at: Write | None = None
-    lacks: list[str] = field(default_factory=list)
 
 
 class GridWindowQuery(QueryModel):
@@ -286,17 +285,15 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
 
 def _opened(id: str, grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
-    at, lacks = grid.moment or (None, [])
     return GridOpened(
         id,
         table.name,
         count=grid.count,
         key=key,
-        editable=bool(key) and at is None,
-        reason=grid.identity.reason if at is None else "is shown as it was, and cannot be changed",
+        editable=bool(key) and grid.moment is None,
+        reason=grid.identity.reason if grid.moment is None else "is shown as it was, and cannot be changed",
         columns=table.columns,
-        at=at,
-        lacks=lacks,
+        at=grid.moment,
     )
 
 
@@ -331,5 +328,7 @@ def read_key(text: str) -> list[Any]:
     except (ValueError, RecursionError):
         key = None
     if not isinstance(key, list):
-        raise TablesError("the key is not a list in JSON", "Send it in the form of the rows: key=[12].")
+        raise TablesError(
+            "the key is not a list in JSON", "Pass its values, such as '[12]' or '[\"x\", 12]'."
+        )
     return key

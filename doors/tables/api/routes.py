@@ -27,8 +27,8 @@ from doors.tables.api.file_routes import require_data_dir
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema, run_with_connection
 from doors.tables.api.query import run as run_sql
 from doors.tables.migrations import RECORD, Migration, applied
+from doors.tables.replication import history as past
 from doors.tables.replication.entry import Origin
-from doors.tables.replication.history import MAX_WRITES, At, History, Reverted, find_writes, revert, tables_at
 from doors.tables.rows import changeset
 from doors.tables.rows.changeset import DeleteRow, InsertRow, Outcome, UpdateRow
 from doors.tables.schema import change
@@ -285,7 +285,7 @@ class SqlQuery(StrictModel):
     write: bool = False
     limit: int = Field(default=MAX_ROWS, ge=0, le=MAX_ROWS)
     cells: bool = False
-    at: At | None = None
+    at: past.At | None = None
 
 
 class HistoryQuery(QueryModel):
@@ -295,7 +295,7 @@ class HistoryQuery(QueryModel):
     key: str = "[]"
     column: str = ""
     request: str = ""
-    limit: int = Field(default=100, ge=1, le=MAX_WRITES)
+    limit: int = Field(default=100, ge=1, le=past.MAX_WRITES)
 
 
 class RevertQuery(StrictModel):
@@ -407,17 +407,17 @@ def blueprint(projects: Projects) -> Routes:
 def _add_history_routes(routes: Routes, projects: Projects) -> None:
 
     @routes.get("/v1/projects/<project>/tables/history")
-    async def history(project: str, query_args: HistoryQuery) -> History:
+    async def history(project: str, query_args: HistoryQuery) -> past.History:
         """Return what wrote a row, or what a request wrote, newest first; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
         search = query_args.model_dump() | {"key": grid_routes.read_key(query_args.key)}
-        return await _read(folder, lambda connection: find_writes(connection, **search))
+        return await _read(folder, lambda connection: past.find_writes(connection, **search))
 
     @routes.post("/v1/projects/<project>/tables/revert")
-    async def revert_entry(project: str, data: RevertQuery) -> Reverted:
+    async def revert_entry(project: str, data: RevertQuery) -> past.Reverted:
         """Undo an entry of the history in one transaction; needs the role deployer, to plan viewer."""
         folder = require_data_dir(projects, project, "viewer" if data.plan else "deployer")
-        work = partial(revert, entry=data.entry, plan=data.plan, skip=data.conflicts == "skip")
+        work = partial(past.revert, entry=data.entry, plan=data.plan, skip=data.conflicts == "skip")
         return await _write(folder, work, "revert")
 
 
@@ -425,11 +425,16 @@ def _run_sql(connection: Connection, query: SqlQuery) -> bytes:
     if query.at is None:
         limit, cells = query.limit, query.cells
         return run_sql(connection, query.sql, query.params, write=query.write, limit=limit, cells=cells)
+    read_only = SvcError("a moment before now is read-only", "Read it, or leave out `at`.", code="conflict")
     if query.write:
-        raise SvcError("a moment before now is read-only", "Leave out write or at.", code="conflict")
-    with tables_at(connection, query.at) as (path, _, _), closing(open_owner(path)) as copy:
+        raise read_only
+    with past.tables_at(connection, query.at) as (path, _), closing(open_owner(path)) as copy:
+        past.require_keys(copy, query.sql)
         copy.execute("pragma query_only = on")
-        return _run_sql(copy, query.model_copy(update={"at": None}))
+        try:
+            return _run_sql(copy, query.model_copy(update={"at": None}))
+        except SvcError as error:
+            raise read_only if error.code == "writes-in-query" else error from None
 
 
 async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:

@@ -182,8 +182,8 @@ class Grid:
         self._others, self._order_bytes = others, 0
         self._stopped = False
         self.view = view
-        self.moment: tuple[Write, list[str]] | None = None
-        """The last entry of a moment before now, and what its tables lack."""
+        self.moment: Write | None = None
+        """The last entry of a moment before now."""
         self._path = path
         if (replica := find_replica(path)) is not None:
             replica.refresh()

@@ -1,11 +1,12 @@
 """History of a project's tables, from their journal: what wrote a row, tables at a moment, reverts."""
 
+import json
 import re
 import shutil
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -28,7 +29,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
     recorder_of,
 )
-from doors.tables.sqlite.errors import TablesError, Value, fold, quoted, rows
+from doors.tables.sqlite.errors import TablesError, Value, fold, quoted, rows, used_tables
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.grid_cell import CUT, Selected, cell, key_column, stored
 from engine.control.schemas import StrictModel
@@ -40,6 +41,8 @@ MAX_WRITES = 1000
 """Maximum changes of rows in a response."""
 _LOSES_ROWS = re.compile(r"(drop table|alter table .* (drop|rename to|set not))\b", re.I)
 """A statement that is not undone: it removes or renames a table, or removes or restricts a column."""
+_INTERNAL = re.compile(r"\s*(create|alter|drop)\s+table\s+(if\s+(not\s+)?exists\s+)?_svc", re.I)
+"""A statement about a table of svc's own, such as the record of migrations."""
 _REASONS: Mapping[int, str] = {
     apsw.SQLITE_CHANGESET_DATA: "changed",
     apsw.SQLITE_CHANGESET_NOTFOUND: "deleted",
@@ -92,13 +95,13 @@ class RowWrite:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Changes of rows, newest first, and the time since which all are known.
+    """Changes of rows, newest first, and the time since which all are known; None before the first entry.
 
-    `complete` is false if there are more after that time. `lacks` are the tables without a record.
+    `complete` is false if there are more before that time. `lacks` are the tables without a record.
     """
 
     rows: list[RowWrite]
-    since_ns: int
+    since_ns: int | None
     complete: bool
     lacks: list[str]
 
@@ -181,8 +184,8 @@ def _row_write(write: Write, table: Table | None, change: Any, only: set[int] | 
     """Return a change of a row with the cells of all columns, or `only` some."""
     operation: Operation = change.op.lower()
     key = change.pk_columns
-    if only is None and operation == "update":
-        only = set(range(change.column_count)) - key
+    if operation == "update":
+        only = (set(range(change.column_count)) if only is None else only) - key
     return RowWrite(
         write,
         operation,
@@ -195,13 +198,14 @@ def _row_write(write: Write, table: Table | None, change: Any, only: set[int] | 
 
 def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
     """Return the stored key of a row for its cells. Raises `TablesError`."""
-    if len(found.key) != len(cells) or not cells:
+    if not found.key:
+        raise _without_key(found)
+    if len(found.key) != len(cells):
         names = ", ".join(found.key)
+        example = json.dumps([12 if found.column(each).type == "integer" else "x" for each in found.key])
         raise TablesError(
-            f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}"
-            if names
-            else f"{found.name} has no primary key, so its rows have no history",
-            f"Name a row by its {names}." if names else "Create it with id INTEGER PRIMARY KEY.",
+            f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}",
+            f"Pass {names} as a list: '{example}'.",
         )
     try:
         return [
@@ -210,6 +214,19 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
         ]
     except ValueError as error:
         raise TablesError(f"the key of {found.name} {error}", f"It is {', '.join(found.key)}.") from error
+
+
+def _without_key(table: Table) -> TablesError:
+    return TablesError(f"{table.name} has no primary key, so its rows have no history", "Add a primary key.")
+
+
+def require_keys(connection: Connection, sql: str) -> None:
+    """Raise `TablesError` if a statement reads a table without a primary key, whose rows are not recorded."""
+    tables = read(connection)
+    with suppress(Error):  # The statement fails where it is run.
+        for _, name in sorted(used_tables(connection, sql)):
+            if (found := lookup(tables, name)) is not None and found.kind == "table" and not found.key:
+                raise _without_key(found)
 
 
 def _in_changeset(value: Value) -> bytes:
@@ -253,7 +270,10 @@ class _Past:
         self.tables = read(self._schema)
         later, self.found = self.found, lookup(self.tables, self._followed)
         if self.found is not None and self.found != later:
-            self.values = _key_of(self.found, self._key)
+            try:
+                self.values = _key_of(self.found, self._key)
+            except TablesError:  # The rows had another key.
+                return False
             if later is not None and words.lower().startswith("alter "):  # It may rename a column.
                 names = zip(later.stored, self.found.stored, strict=False)
                 self._column = {then.name: now.name for then, now in names}.get(self._column, self._column)
@@ -264,7 +284,7 @@ class _Past:
         names = [each.name for each in self.found.stored] if self.found is not None else []
         key = self.found.key if self.found is not None else ()
         places = {at for at, name in enumerate(names) if name == self._column}
-        only = places if self._column not in ("", *key) else None
+        only = places if self._column else None
         needles = map(
             _in_changeset, [self.found.name, *(self.values or ())] if self.found is not None else ()
         )
@@ -301,15 +321,18 @@ def find_writes(
     position = read_log_position(connection) if is_replica(connection) else CLOSED
     rows: list[RowWrite] = []
     lacks: dict[str, None] = {}
-    since_ns, end = time.time_ns(), time.monotonic() + SECONDS
+    since_ns: int | None = None
+    end = time.monotonic() + SECONDS
     is_known = complete = True
     with closing(_Past(connection, table, key, column)) as past:
         for stored_entry, entry in _entries(Path(connection.filename), position):
             if not (complete := len(rows) < limit and time.monotonic() < end) or not is_known:
                 break
             since_ns = stored_entry.time_ns
-            lacks |= dict.fromkeys(filter(None, entry.lacks.split("; ")))
-            if request.encode() not in stored_entry.content and not entry.undo:
+            is_named = request.encode() in stored_entry.content
+            found = (each for each in entry.lacks.split("; ") if request or not each.endswith(NO_KEY))
+            lacks |= dict.fromkeys(filter(None, found if is_named else ()))
+            if not is_named and not entry.undo:
                 continue
             for index, part in reversed([*enumerate(entry.parts)]):
                 write = _write_of(position.log, stored_entry, entry, index)
@@ -323,16 +346,16 @@ def find_writes(
 
 
 @contextmanager
-def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple[Path, Write, list[str]]]:
+def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple[Path, Write]]:
     """Copy the tables as they were at a moment, by undoing the entries after it.
 
-    Yields the file, the last entry of the moment, and the tables that are as they are now. Columns and tables
-    that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
+    Yields the file and the last entry of the moment. Tables without a primary key are as they are now, and
+    columns and tables that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
     """
     with _copied(connection) as (copy, path, position):
         moment = _find_moment(path, position, at, table)
-        _, lacks = _undo(copy, path, position, moment[0].sequence)
-        yield Path(copy.filename), _write_of(position.log, *moment, -1), lacks
+        _undo(copy, path, position, moment[0].sequence)
+        yield Path(copy.filename), _write_of(position.log, *moment, -1)
 
 
 @contextmanager
@@ -481,8 +504,8 @@ def _fits(then: Table, now: Table | None) -> bool:
     return now is not None and current[: len(names)] == names and now.key == then.key
 
 
-def _not_reverted(entry: str, reason: str) -> TablesError:
-    return TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")
+def _not_reverted(write: Write, reason: str, hint: str = "Change the rows by hand.") -> TablesError:
+    return TablesError(f"what was written at {iso(write.time_ns / 1e9)} cannot be reverted: {reason}", hint)
 
 
 def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Reverted:
@@ -502,13 +525,17 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         then = past.tables
     if found is None or found[0].sequence != sequence:
         raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
+    write = _write_of(position.log, *found, 0)
     for name in sorted(each for each in _written(found[1]) if not reserved(each)):
         if not is_known or name not in then or not _fits(then[name], catalog.get(name)):
-            raise _not_reverted(entry, f"the schema of {name} has changed since")
-    if found[1].lacks or any(isinstance(part, str) for part in found[1].parts):
-        reason = f"its record lacks {found[1].lacks}" if found[1].lacks else "it changed the schema"
-        raise _not_reverted(entry, reason)
-    write = _write_of(position.log, *found, 0)
+            raise _not_reverted(write, f"the schema of {name} has changed since")
+    if found[1].lacks:
+        raise _not_reverted(write, f"its record lacks {found[1].lacks}")
+    for part in found[1].parts:
+        if isinstance(part, str) and not _INTERNAL.match(part):
+            back = f"--before-deployment {write.deployment}" if write.deployment else "--at TIME"
+            hint = f"Undo it in a new migration, or restore a backup: svc restore {back}."
+            raise _not_reverted(write, f"{' '.join(part.split())[:80]} changed the schema", hint)
     done: list[RowWrite] = []  # Like the conflicts, as many as a response has.
     conflicts: dict[tuple[str, str], RowWrite] = {}
 
@@ -527,7 +554,7 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
     connection.execute("BEGIN IMMEDIATE")
     try:
         recorder.begin_rows()
-        for part in reversed(found[1].parts):
+        for part in reversed([each for each in found[1].parts if isinstance(each, bytes)]):
             inverse = apsw.Changeset.invert(part)
             changes = (each for each in apsw.Changeset.iter(inverse) if not reserved(each.name))
             shown = islice(changes, MAX_WRITES - len(done))
@@ -543,9 +570,9 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
         applied = not plan and (skip or not conflicts)
         connection.execute("COMMIT" if applied else "ROLLBACK")
     except (apsw.AbortError, apsw.ConstraintError) as error:
-        raise _not_reverted(entry, "rows would refer to missing rows") from error
+        raise _not_reverted(write, "rows would refer to missing rows") from error
     except UnicodeDecodeError as error:
-        raise _not_reverted(entry, "it has text that is not UTF-8") from error
+        raise _not_reverted(write, "it has text that is not UTF-8") from error
     finally:
         recorder.end_rows()
         if connection.in_transaction:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from doors.tables import migrations
 from doors.tables.door import TablesDoor
 from doors.tables.files.snapshot import copy_before, rows_written
 from doors.tables.replication import history as history_of_tables
@@ -78,7 +79,7 @@ class Shop(Tables):
     def rows_at(self, sql: str, at: At, table: str = "") -> list[Any]:
         with (
             open_for_reading(self.data) as connection,
-            tables_at(connection, at, table) as (path, _, _),
+            tables_at(connection, at, table) as (path, _),
             closing(apsw.Connection(str(path))) as copy,
         ):
             return copy.execute(sql).fetchall()
@@ -125,6 +126,23 @@ def test_requests_and_users_are_the_origins_of_changes(shop: Shop) -> None:
     [price, _] = shop.history(table="item", key=[1], column="price").rows
     assert (price.before, price.after) == ({"price": 10}, {"price": 11})
     assert [each.key for each in shop.history(request="r2").rows] == [{"id": 1}]
+
+
+def test_key_columns_are_written_by_the_insert_and_changes_of_the_key(shop: Shop) -> None:
+    shop.schema(
+        "CREATE TABLE pair (a TEXT NOT NULL, b INTEGER NOT NULL, v, PRIMARY KEY (a, b)) WITHOUT ROWID"
+    )
+    shop.exec("INSERT INTO pair VALUES ('x', 1, 1)")
+    shop.exec("UPDATE pair SET v = 2")
+    shop.exec("UPDATE pair SET b = 2")
+    shop.exec("UPDATE pair SET v = 3")
+    [key] = shop.history(table="pair", key=["x", 2], column="a").rows
+    assert (key.operation, key.before, key.after) == ("insert", None, {"a": "x"})
+    rows = shop.history(table="pair", key=["x", 1], column="b").rows
+    assert [(each.operation, each.before, each.after) for each in rows] == [
+        ("delete", {"b": 1}, None),
+        ("insert", None, {"b": 1}),
+    ]
 
 
 @pytest.mark.parametrize(("together", "known"), [(8, True), (9, False)])
@@ -445,7 +463,7 @@ def test_tables_at_each_moment_are_as_they_were_across_changes_of_the_schema(sho
     for time_ns, expected in chosen.sample(moments[1:], 25):
         with (
             open_for_reading(shop.data) as connection,
-            tables_at(connection, At(time_ns=time_ns)) as (path, _, _),
+            tables_at(connection, At(time_ns=time_ns)) as (path, _),
             closing(apsw.Connection(str(path))) as copy,
         ):
             assert contents_of(copy) == expected
@@ -455,9 +473,10 @@ def test_table_without_a_key_is_named(shop: Shop) -> None:
     shop.schema("CREATE TABLE loose (v)")
     then = time.time_ns()
     shop.schema("CREATE TRIGGER t AFTER UPDATE ON item BEGIN INSERT INTO loose VALUES (1); END")
-    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
-    shop.exec("UPDATE item SET price = 11")
-    assert shop.history(table="item", key=[1]).lacks == ["table loose, which has no primary key"]
+    shop.as_request("r1", "INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.as_request("r2", "UPDATE item SET price = 11")
+    assert shop.history(request="r2").lacks == ["table loose, which has no primary key"]
+    assert shop.history(request="r1").lacks == shop.history(table="item", key=[1]).lacks == []
     assert shop.history(table="item", key=[1]).rows[0].after == {"price": 11}
     assert shop.rows_at("SELECT * FROM item", At(time_ns=then)) == []
     with pytest.raises(TablesError, match="loose has no primary key, so its rows have no history"):
@@ -476,7 +495,9 @@ def test_each_table_without_a_key_in_a_transaction_is_named(shop: Shop) -> None:
     shop.exec("INSERT INTO y VALUES (2)")
     found = shop.history(table="item", key=[1])
     assert [each.operation for each in found.rows] == ["insert"]
-    assert found.lacks == [f"table {name}, which has no primary key" for name in "yx"]
+    assert found.lacks == []
+    lacks = shop.history(request="request-1").lacks
+    assert sorted(lacks) == [f"table {name}, which has no primary key" for name in "xy"]
 
 
 def test_revert_is_planned_first_and_does_not_repeat_triggers(shop: Shop) -> None:
@@ -582,8 +603,41 @@ def test_unknown_entries_and_changes_of_the_schema_are_not_reverted(shop: Shop) 
     for unknown in ("", "x", f"other-{number}", f"{log}-{int(number) + 1}"):
         with pytest.raises(TablesError, match="the history has no entry"):
             shop.revert(unknown)
-    with pytest.raises(TablesError, match="it changed the schema"):
+    with pytest.raises(TablesError, match=r"reverted: CREATE TABLE item .* changed the schema") as raised:
         shop.revert(f"{log}-{int(number) - 1}")
+    assert log not in raised.value.message
+    assert raised.value.hint == "Undo it in a new migration, or restore a backup: svc restore --at TIME."
+
+
+def migrate(shop: Shop, *files: str) -> None:
+    """Apply migrations as a deployment does."""
+    found = [migrations.Migration(f"tables/{number}.sql", sql) for number, sql in enumerate(files, 1)]
+    origin = Origin("migration", deployment="second", user="ann")
+    with open_for_writing(shop.data, origin=origin) as connection:
+        migrations.apply(connection, found)
+
+
+def test_migration_that_changes_only_rows_is_reverted(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10), (2, 'milk', 20)")
+    before = shop.query("SELECT * FROM item").rows
+    files = ["UPDATE item SET price = 11; DELETE FROM item WHERE id = 2; INSERT INTO item (id) VALUES (3);"]
+    for file in (
+        "UPDATE item SET price = 12;",
+        "ALTER TABLE item ADD unit TEXT; UPDATE item SET price = 13;",
+    ):
+        migrate(shop, *files)
+        write = shop.history(table="item", key=[1]).rows[0].write
+        assert (write.by, write.deployment) == ("migration", "second")
+        assert shop.revert(write.entry).applied
+        assert shop.query("SELECT * FROM item").rows == before
+        files.append(file)
+    migrate(shop, *files)
+    entry = shop.history(table="item", key=[1]).rows[0].write.entry
+    with pytest.raises(
+        TablesError, match="reverted: ALTER TABLE item ADD unit TEXT changed the schema"
+    ) as raised:
+        shop.revert(entry)
+    assert "svc restore --before-deployment second" in raised.value.hint
 
 
 def test_wrong_keys_are_refused(shop: Shop) -> None:
@@ -696,6 +750,16 @@ def test_capture_has_the_time_of_the_write(shop: Shop) -> None:
     shop.send("/v1/exec", b'{"sql": "INSERT INTO item VALUES (1, null, 2)"}', call=call)
     assert call.capture is not None
     assert before <= call.capture.time_ns <= rows_written(shop.data, "request-1")[0].write.time_ns
+
+
+def test_history_of_another_journal_begins_with_the_next_write(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    journal.begin_again(shop.folder / DATABASE_NAME)
+    found = shop.history(table="item", key=[1])
+    assert (found.rows, found.since_ns) == ([], None)
+    shop.edit("UPDATE item SET price = 11", origin=Origin("edit", user="ann"))
+    found = shop.history(table="item", key=[1])
+    assert found.since_ns == found.rows[0].write.time_ns
 
 
 def test_history_of_new_tables_is_empty(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ async def test_request_view_shows_the_rows_that_the_request_wrote(shop: Shop, si
         await logs.shows("└ api")
         request = logs.pilot.app.screen._request  # type: ignore[attr-defined]
         await logs.press("w")
-        await logs.shows("No rows written")
+        await logs.shows("What it wrote is not known: the history")
         await logs.press("escape")
         with open_for_writing(
             shop.root / DATA_DIR, origin=Origin("request", requests=[request])

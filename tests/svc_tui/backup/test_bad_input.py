@@ -21,7 +21,7 @@ from doors.tables.replication.journal import JournalEntry, read_frames
 from doors.tables.sqlite.errors import FullError
 from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.restore import NOW_NS, parse_time, restore, text, verify
+from svc_tui.backup.restore import NOW_NS, restore, text, verify
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import (
     ID_FILE,
@@ -327,7 +327,7 @@ def test_lost_snapshot_is_named(service: Service, has_earlier: bool) -> None:
         asyncio.run(service.backup.restore("shop", NOW_NS, ""))
     if has_earlier:
         assert digest(target / "projects" / "shop" / "tables" / "tables.db") == earlier
-        moment = parse_time(text(tables.last_ns, exact=True))
+        moment = parse_moment(text(tables.last_ns, exact=True))
         assert digest(service.restore(moment)) == earlier
 
 
@@ -362,11 +362,11 @@ def test_moment_that_a_failed_restore_names_can_be_restored(service: Service) ->
         asyncio.run(service.backup.restore("shop", NOW_NS, ""))
     assert "no snapshot follows" in failure.value.message
     moment, between = failure.value.hint.rpartition(" ")[2], time.time_ns()
-    asyncio.run(service.backup.restore("shop", parse_time(moment), ""))
+    asyncio.run(service.backup.restore("shop", parse_moment(moment), ""))
     assert digest(service.path) == expected
     with pytest.raises(BackupError, match="had no record; the next snapshot is --at") as failure:
         asyncio.run(service.backup.restore("shop", between, ""))
-    asyncio.run(service.backup.restore("shop", parse_time(failure.value.message.rpartition(" ")[2]), ""))
+    asyncio.run(service.backup.restore("shop", parse_moment(failure.value.message.rpartition(" ")[2]), ""))
     assert digest(service.path) == later
 
 

@@ -17,9 +17,10 @@ from doors.tables.migrations import RECORD, TABLE
 from doors.tables.sqlite.connections import Connection
 from engine.errors import SvcError
 from svc_tui.backup import shipper
-from svc_tui.backup.restore import NOW_NS, parse_time, text
+from svc_tui.backup.restore import NOW_NS, text
 from svc_tui.backup.shipper import Backup, LiveRestore
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, parse_tables
+from svc_tui.terminal.units import parse_moment
 from tests.svc_tui.backup.test_tables import Service, digest, run
 
 ITEM = "create table item (id integer primary key, name text)"
@@ -39,7 +40,7 @@ def live(service: Service, time_ns: int = NOW_NS, deployment: str = "") -> LiveR
 
 def moment(service: Service) -> tuple[int, str]:
     """Return a time at which the tables are as now, in microseconds as `--at` has it, and their digest."""
-    return parse_time(text(time.time_ns() + 1000, exact=True)), digest(service.path)
+    return parse_moment(text(time.time_ns() + 1000, exact=True)), digest(service.path)
 
 
 def left(service: Service) -> list[str]:
@@ -67,7 +68,7 @@ def test_tables_of_a_moment_replace_those_of_now_and_back(service: Service) -> N
     service.ship()
     third_ns, third = moment(service)
     assert digest(service.restore()) == third
-    for time_ns, expected in ((parse_time(restored.before), second), (third_ns, third), (first_ns, first)):
+    for time_ns, expected in ((parse_moment(restored.before), second), (third_ns, third), (first_ns, first)):
         assert digest(service.restore(time_ns)) == expected
         live(service, time_ns)
         assert digest(service.path) == expected
@@ -92,7 +93,7 @@ def test_tables_before_are_stored_though_their_journal_has_a_gap(service: Servic
     service.write("create table copied as select * from item")
     before = digest(service.path)
     restored = live(service, first_ns)
-    assert digest(service.restore(parse_time(restored.before))) == before
+    assert digest(service.restore(parse_moment(restored.before))) == before
 
 
 def test_tables_before_are_stored_though_the_clock_was_put_back(
@@ -109,7 +110,7 @@ def test_tables_before_are_stored_though_the_clock_was_put_back(
     restored = live(service, first_ns)
     service.ship()
     service.ship()
-    assert digest(service.restore(parse_time(restored.before))) == before
+    assert digest(service.restore(parse_moment(restored.before))) == before
     assert digest(service.restore()) == first
 
 
@@ -137,7 +138,7 @@ def test_writes_wait_while_tables_are_replaced_and_none_is_lost(service: Service
     writer.join()
     with closing(sqlite3.connect(service.path)) as connection:
         after = [name for (name,) in connection.execute("select name from item order by id")]
-    with closing(sqlite3.connect(service.restore(parse_time(restored.before)))) as connection:
+    with closing(sqlite3.connect(service.restore(parse_moment(restored.before)))) as connection:
         before = [name for (name,) in connection.execute("select name from item order by id")]
     assert before[1:] + after[1:] == acked
 
@@ -199,7 +200,7 @@ def test_moment_before_the_backup_and_an_unknown_deployment_are_refused(service:
     with pytest.raises(BackupError, match="has no deployment x"):
         live(service, deployment="x")
     with pytest.raises(SvcError, match="not a time"):
-        parse_time("yesterday")
+        parse_moment("yesterday")
     assert digest(service.path) == expected
 
 
@@ -275,7 +276,7 @@ def test_log_of_the_service_has_a_restore_though_its_caller_is_gone(
         asyncio.run(scenario())
     assert digest(service.path) == first
     [line] = lines
-    live(service, parse_time(line.rpartition("to go back: svc restore --service --project shop --at ")[2]))
+    live(service, parse_moment(line.rpartition("to go back: svc restore --service --project shop --at ")[2]))
     assert digest(service.path) == second
 
 

@@ -17,7 +17,7 @@ from doors.tables.replication.copy import Copy
 from engine.bucket.folder import FolderBucket
 from engine.service.removals import OF_PROJECTS
 from engine.service.secrets import KEY_FILE
-from svc_tui.backup.restore import parse_time, text
+from svc_tui.backup.restore import text
 from svc_tui.main import run
 from svc_tui.terminal.stderr import ProgressLine
 from tests.support.waiting import until
@@ -89,7 +89,7 @@ def test_projects_without_tables_at_a_moment_are_named_and_not_counted(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     between = text(time.time_ns() + 1000, exact=True)
-    until(lambda: time.time_ns() > parse_time(between))
+    until(lambda: time.time_ns() > parse_moment(between))
     service.write(ITEM, path=_second(service))
     service.ship()
     assert run(command(service, "--at", between)) == 0
@@ -104,7 +104,7 @@ def test_projects_without_tables_at_a_moment_are_named_and_not_counted(
         ("second", True),
         ("shop", False),
     ]
-    assert parse_time(document["time"]) and parse_time(document["tables"][1]["time"])
+    assert parse_moment(document["time"]) and parse_moment(document["tables"][1]["time"])
 
 
 def test_restore_of_a_project_has_nothing_of_the_others(service: Service) -> None:

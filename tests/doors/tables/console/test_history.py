@@ -1,6 +1,7 @@
 """The history of rows over the control API: roles, moments, grids as they were, and reverts."""
 
 import json
+import time
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_tables_at_a_moment_are_queried_and_shown_read_only(users: Shop) -> None
     assert len(users.query("select * from users", at=at)["rows"]) == 2
     before = {"entry": delete["write"]["entry"], "step": -1}
     grid = users.post("grid", {"table": "users", "at": before})
-    assert (grid["count"], grid["editable"], grid["lacks"]) == (2, False, [])
+    assert (grid["count"], grid["editable"]) == (2, False)
     assert grid["at"]["entry"] == insert["write"]["entry"]
     rows = users.get(f"grid/{grid['grid']}/rows", start=0, n=9)
     assert [row[0] for row in rows["rows"]] == [1, 2]
@@ -47,12 +48,31 @@ def test_tables_at_a_moment_are_queried_and_shown_read_only(users: Shop) -> None
     users.client.call("DELETE", f"/v1/projects/shop/grid/{after['grid']}")
     for wrong, message in (
         ({"sql": "delete from users", "write": True, "at": at}, "a moment before now is read-only"),
-        ({"sql": "delete from users", "at": at}, "writes"),
+        ({"sql": "delete from users", "at": at}, "a moment before now is read-only"),
+        ({"sql": "drop table users", "at": at}, "a moment before now is read-only"),
         ({"sql": "select 1", "at": {"time_ns": 1}}, "the history of the tables begins at 20"),
         ({"sql": "select 1", "at": {"entry": "none"}}, "the history has no entry none"),
     ):
         with pytest.raises(ApiError, match=message):
             users.post("sql", wrong)
+
+
+def test_tables_without_a_key_are_not_shown_as_they_were(users: Shop) -> None:
+    users.query("create table loose (v)", write=True)
+    users.query("create view seen as select v from loose", write=True)
+    users.query("insert into users (name) values ('Eve')", write=True)
+    at = {"time_ns": time.time_ns()}
+    users.query("insert into loose values (1)", write=True)
+    for table in ("loose", "seen"):
+        for path, body in (
+            ("sql", {"sql": f"select *, now() from users, {table}", "at": at}),
+            ("grid", {"table": table, "at": at}),
+            ("grid", {"table": table, "at": {**at, "step": -1}}),
+        ):
+            with pytest.raises(ApiError, match="loose has no primary key, so its rows have no history"):
+                users.post(path, body)
+    assert users.query("select count(*) as n from users", at=at)["rows"] == [{"n": 3}]
+    assert users.get("tables/history", table="users", key="[1]")["lacks"] == []
 
 
 def test_viewers_read_the_history_and_plan_and_only_deployers_revert(users: Shop, address: str) -> None:

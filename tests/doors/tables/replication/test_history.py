@@ -32,7 +32,7 @@ async def prices_at(node: Node, at: At) -> list[Any]:
     def work() -> list[Any]:
         with (
             open_for_reading(node.data) as connection,
-            tables_at(connection, at, "item") as (path, _, _),
+            tables_at(connection, at, "item") as (path, _),
             closing(apsw.Connection(str(path))) as copy,
         ):
             return copy.execute(PRICES).fetchall()
