@@ -33,6 +33,7 @@ from svc_tui.backup.store import (
     parse_tables,
     values_times,
 )
+from svc_tui.terminal.units import parse_moment
 from tests.support.examples import is_fuzzing
 from tests.support.full_disk import ROOT
 from tests.support.waiting import until
