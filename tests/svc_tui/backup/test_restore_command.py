@@ -20,6 +20,7 @@ from engine.service.secrets import KEY_FILE
 from svc_tui.backup.restore import text
 from svc_tui.main import run
 from svc_tui.terminal.stderr import ProgressLine
+from svc_tui.terminal.units import parse_moment
 from tests.support.waiting import until
 from tests.svc_tui.backup.test_tables import KEY, Service
 
