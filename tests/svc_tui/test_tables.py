@@ -476,6 +476,9 @@ def test_blame_with_a_wrong_key_shows_an_example(project: Path, capsys: Capture)
     svc(capsys, "query", "insert into pair values ('x', 2, 'y')", "--write")
     assert "x" in svc(capsys, "blame", "pair", '["x",2]', "a").out
     for key in ("x", '["x"]'):
-        assert """Pass a, b as a list: '["x", 12]'.""" in svc(capsys, "blame", "pair", key, code=1).err
+        assert (
+            """Pass a, b as a list in JSON, such as '["x", 12]'."""
+            in svc(capsys, "blame", "pair", key, code=1).err
+        )
     wrong = svc(capsys, "blame", "pair", "[x,2]", code=1).err
     assert """Pass its values, such as '[12]' or '["x", 12]'.""" in wrong

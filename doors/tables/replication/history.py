@@ -1,6 +1,5 @@
 """History of a project's tables, from their journal: what wrote a row, tables at a moment, reverts."""
 
-import json
 import re
 import shutil
 import struct
@@ -202,10 +201,9 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
         raise _without_key(found)
     if len(found.key) != len(cells):
         names = ", ".join(found.key)
-        example = json.dumps([12 if found.column(each).type == "integer" else "x" for each in found.key])
         raise TablesError(
             f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}",
-            f"Pass {names} as a list: '{example}'.",
+            f"""Pass {names} as a list in JSON, such as '["x", 12]'.""",
         )
     try:
         return [
