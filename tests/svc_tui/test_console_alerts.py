@@ -7,17 +7,15 @@ import pytest
 
 from svc_tui.client import ApiError
 from svc_tui.client.credentials import Credentials
-from svc_tui.console import app as console_app
 from svc_tui.console.app import Console
 from svc_tui.console.engine import ServiceProject
-from tests.support.screens import until
+from tests.support.screens import idle, until
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
 pytestmark = pytest.mark.slow
 
 
-def test_alerts_of_the_project_are_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console_app, "ALERT_SECONDS", 0.05)
+def test_alerts_of_the_project_are_shown_once(tmp_path: Path) -> None:
     shop, other = static_shop(tmp_path / "shop"), static_shop(tmp_path / "other")
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as owner:
         for root, name in ((shop, "shop"), (other, "other")):
@@ -30,17 +28,12 @@ def test_alerts_of_the_project_are_shown_once(tmp_path: Path, monkeypatch: pytes
 
         async def scenario() -> None:
             engine = ServiceProject(Credentials(hosted.control, hosted.control, token=hosted.token), "shop")
-            polls, app = 0, Console(engine, None)
-            alerts = app._client.alerts
-
-            async def counted() -> list[dict[str, object]]:
-                nonlocal polls
-                polls += 1
-                return await alerts()
-
-            app._client.alerts = counted  # type: ignore[method-assign]
+            app = Console(engine, None)
             async with app.run_test() as pilot:
-                await until(pilot, lambda: polls > 3)
+                await until(pilot, lambda: app._client.state == "live")
+                for _ in range(3):
+                    app._poll_alerts()
+                    await idle(pilot)
                 lines = ["".join(text for text, _ in line) for line in app._client.activity.lines()]
                 shown = [line for line in lines if "alert:" in line]
                 assert len(shown) == 1 and "alert: a deploy of shop failed: health check" in shown[0]
