@@ -105,13 +105,13 @@ class Replica:
         which needs a majority. Raises `ReplicationError`.
         """
         await self.copy.until(lambda: self.copy.opened)
-        if fresh and not self.copy.verified:
-            return False
-        rest = self.copy.opened_at + WRITER_SECONDS - self._loop.time()
-        if not self.copy.verified and rest > 0:
-            with suppress(ReplicationError):
-                await self.copy.until(lambda: self.copy.verified, rest)
-        await self.copy.until(lambda: self.copy.opened)
+        if not self.copy.verified:
+            if fresh:
+                return False
+            if (rest := self.copy.opened_at + WRITER_SECONDS - self._loop.time()) > 0:
+                with suppress(ReplicationError):
+                    await self.copy.until(lambda: self.copy.verified, rest)
+                await self.copy.until(lambda: self.copy.opened)
         if (fresh or written > self.copy.position) and not (self.writes and self._is_settled()):
             await self.reach(await self._last())
         return True
