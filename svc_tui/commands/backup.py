@@ -120,8 +120,8 @@ def absolute(folder: Path) -> Path:
 
 def members(report: CopyReport) -> dict[str, int]:
     """Return a report as a document."""
-    names = ("values", "blobs", "bytes", "projects_with_tables")
-    return dict(zip(names, (report.values, report.blobs, report.size, report.tables), strict=True))
+    tables = {"projects_with_tables": report.tables}
+    return {"values": report.values, "blobs": report.blobs, "bytes": report.size} | tables
 
 
 def summary(report: CopyReport) -> str:
